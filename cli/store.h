@@ -25,8 +25,8 @@ typedef struct store {
 
 ga_status store_open(store *out);
 void store_close(store *s);
-/* Finds the model that -m opens by this name. If there is none, finds the only model with this name, path, or name of a
- * file. *out belongs to the store. */
+/* Finds the model that -m opens by this name. If there is none, finds the model with this name, path, or name of a
+ * file, if only one has it. *out belongs to the store. */
 ga_status store_find(const store *s, const char *name, const store_entry **out);
 /* Removes a model's files, their records, and folders that become empty. Other models in its folder stay. Returns
  * GA_ERR_STATE if another process is downloading it anew. */

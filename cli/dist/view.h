@@ -1,4 +1,4 @@
-/* Steps that plan, verify and simulate share: the verbs of `ga dist` that examine plans and start no ranks. */
+/* Code that the verbs plan, verify and simulate of `ga dist` share. These verbs examine plans and start no ranks. */
 #ifndef GA_CLI_DIST_VIEW_H
 #define GA_CLI_DIST_VIEW_H
 

@@ -1,8 +1,8 @@
 /* GA, sums over the GPUs of one host: the all-reduce of tensor parallelism, a few microseconds for kilobytes.
  *
- * Each rank, a thread or a process of the host, has a GPU (a context) and an end of a communicator. Kernels write into
- * the memory of the other GPUs and wait there for what the others write; the host takes no part. On a CPU context the
- * same calls exchange messages of the communicator, and their work is done when they return.
+ * Each rank, a thread or a process of the host, has a GPU (a context) and an end of a communicator. A kernel writes to
+ * the memory of the other GPUs, and waits in its own GPU's memory for their data; the host takes no part. On a CPU
+ * context the same calls exchange messages of the communicator, and their work is done when they return.
  *
  * Sums are made in f32, in the order of ranks, and rounded once (on a CPU context in double, to f32, and then to the
  * type): all ranks get the same bits. A negative zero may become a positive one.
@@ -24,16 +24,17 @@ typedef struct ga_all_reduce_desc {
   int64_t max_elements; /* largest number of elements in one call, 1 to 2^24 */
   int32_t dtype;        /* GA_F32, GA_F16 or GA_BF16 */
   uint32_t flags;       /* must be 0 */
-  double timeout; /* seconds that a GPU waits for another rank's numbers, 0.001 to 3600; 0 = the timeout of comm */
+  /* seconds that a GPU waits for another rank's numbers, 0.001 to 3600; 0 = the communicator's timeout */
+  double timeout;
 } ga_all_reduce_desc;
 #define GA_ALL_REDUCE_DESC_INIT \
   { sizeof(ga_all_reduce_desc), 0, GA_BF16, 0, 0.0 }
 
-/* Creates this rank's part of an all-reduce. All ranks of comm call it, 1 to 8 on GPUs, with equal descriptions;
- * GA_ERR_COMM names ranks whose descriptions differ. Each rank has its own context, and on GPUs its own GPU, since the
- * kernels of all ranks must run at the same time. comm and ctx must outlive *out. On a GPU each rank allocates three
- * slots for arriving data. A slot holds the larger of two amounts: 2 x max_elements, and ranks x the elements of the
- * largest call in which each rank adds up all elements itself. */
+/* Creates this rank's part of an all-reduce. All ranks of comm call it with equal descriptions; GA_ERR_COMM names ranks
+ * whose descriptions differ. On GPUs comm has at most 8 ranks. Each rank has its own context, and on GPUs its own GPU,
+ * since the kernels of all ranks must run at the same time. comm and ctx must outlive *out. On a GPU each rank
+ * allocates three slots for arriving data. A slot has room for 2 x max_elements elements. Small calls, in which each
+ * rank adds up all elements itself, may need more: ranks x the elements of the largest such call. */
 GA_API GA_NODISCARD ga_status ga_all_reduce_create(const ga_all_reduce_desc *desc, ga_comm *comm, ga_ctx *ctx,
                                                    ga_all_reduce **out);
 /* Destroys this rank's part of the all-reduce. Each rank calls it, once its streams have finished the work that the
@@ -41,7 +42,7 @@ GA_API GA_NODISCARD ga_status ga_all_reduce_create(const ga_all_reduce_desc *des
 GA_API void ga_all_reduce_destroy(ga_all_reduce *reduce);
 
 /* Computes y[n] = the sum of all ranks' x[n]; y may be x. n is 0 to max_elements, the same on all ranks. On GPUs the
- * addresses x and y must be multiples of 16. There the call only enqueues, and may be recorded in a graph that is
+ * addresses x and y must be multiples of 16. On GPUs the call only enqueues, and may be recorded in a graph that is
  * launched repeatedly. All ranks enqueue the same calls in the same order, each on one stream or on streams that wait
  * for each other. stream NULL = the context's own. */
 GA_API GA_NODISCARD ga_status ga_all_reduce_run(ga_all_reduce *reduce, const void *x, void *y, int64_t n,

@@ -4,11 +4,11 @@
  *   O [batch, q, q_heads, v_dim]      LSE [batch, q_heads, q] = log sum exp of the scaled, masked logits and the sink
  *
  * LSE is contiguous, and its q is max_q. With VARLEN and lse_stride, LSE is [q_heads, lse_stride] instead: query i of
- * sequence b has entry q_start[b] + i, as in Q.
+ * sequence b has entry q_start[b] + i, which is also its row in Q.
  *
  * PADDING: with VARLEN, some rows of Q may belong to no sequence. They lie before the first sequence, between sequences
  * (LENGTHS) or after the last one, up to q_tokens. They are not read; their O becomes 0. Entries of LSE without a row
- * become -infinity. GA_ATTN_KEEP_PADDING leaves O and LSE as they are there.
+ * become -infinity. With GA_ATTN_KEEP_PADDING these rows of O and entries of LSE keep their values.
  *
  * Infinities and NaN: in Q and K they have the effect that the formula gives them. A row whose logits are all
  * -infinity, or that sees no key, has O = 0. Masked keys contribute nothing whatever V holds, except with kernels
@@ -50,7 +50,7 @@
  *
  * LENGTHS: packed sequences may end before the next one begins. Sequence b has q_len[b] queries from q_start[b] on, and
  * kv_len[b] keys from kv_start[b] on. Starts may then come in any order. Several sequences may share keys, but not
- * queries. FlashAttention calls them seqused_q and seqused_k.
+ * queries. FlashAttention calls the lengths seqused_q and seqused_k.
  *
  * Sources: FlashAttention (arXiv 2205.14135, 2307.08691, 2407.08608), sinks (gpt-oss), soft-cap (Gemma 2), ALiBi
  * (2108.12409).
@@ -76,7 +76,8 @@ typedef enum ga_attn_flags {
   /* K and V are pages [page, page_size, kv_heads, dim], which page_table lists; kv_len gives numbers of keys */
   GA_ATTN_PAGED = 4,
   GA_ATTN_SINKS = 8, /* each query head has a learned logit that joins the softmax without a value (attention sink) */
-  /* adds slope[h] * (j - (i + n_kv - n_q)) to the logit of query i and key j; SYMMETRIC has another formula */
+  /* adds slope[h] * (j - p) to the logit of key j and query i, whose position p is i + n_kv - n_q; SYMMETRIC has
+   * another formula */
   GA_ATTN_ALIBI = 16,
   GA_ATTN_LSE = 32,        /* write LSE; rows that see no key get LSE -infinity and O = 0, with or without a sink */
   GA_ATTN_STATE_IN = 64,   /* continue from io.state_*: this call's keys are added to the keys of earlier calls */
@@ -85,16 +86,18 @@ typedef enum ga_attn_flags {
    * That launch writes none of the lengths, borders, pages and keys that this call reads, except the last n_q keys of a
    * sequence. A GPU may then load the older keys before that launch has ended. */
   GA_ATTN_KV_READY = 256,
-  /* 8-bit q: the sums P V may stay in the tensor cores' accumulators over all keys. Hopper's keep 14 bits there and
-   * truncate the rest. With values of one sign, n keys lose up to n 2^-14, so O becomes too small (measured: 23 % with
-   * 16384 keys). If the columns of V are centred around 0, the loss is as small as by rounding: see io.v_mean. */
+  /* 8-bit q: the sums of P V, weights times values, may stay in the tensor cores' accumulators over all keys. Hopper's
+   * keep 14 bits there and truncate the rest. With values of one sign, n keys lose up to n 2^-14, so O becomes too
+   * small (measured: 23 % with 16384 keys). If the columns of V are centred around 0, the loss is as small as by
+   * rounding: see io.v_mean. */
   GA_ATTN_FAST_SUM = 512,
   /* Batch-invariant: the bits of a row of O depend only on its query, its position, and the keys and values that it
    * sees. They do not depend on batch, max_q, max_kv or the other queries of the call. The call returns
    * GA_ERR_UNSUPPORTED if no kernel has this property. */
   GA_ATTN_INVARIANT = 1024,
-  /* Window and ALiBi look both ways, as in encoders. With p = i + n_kv - n_q, query i sees keys p - window < j < p +
-   * window, and logit -= slope[h] * |j - p|. Not allowed with CAUSAL, STATE_*, KV segments or 8-bit q. */
+  /* Window and ALiBi look both ways, as in encoders. Query i, at position p = i + n_kv - n_q (n_q queries, n_kv keys),
+   * sees keys p - window < j < p + window, and logit -= slope[h] * |j - p|. Not allowed with CAUSAL, STATE_*, KV
+   * segments or 8-bit q. */
   GA_ATTN_SYMMETRIC = 2048,
   GA_ATTN_LENGTHS = 4096, /* VARLEN without PAGED: io.q_len and io.kv_len give the lengths of sequences */
   /* VARLEN: rows of results that belong to no sequence keep their values, so that several calls can write one tensor.
@@ -114,8 +117,8 @@ typedef struct ga_attn_desc {
   int32_t kv_dtype;          /* ga_dtype of K and V: f32, f16, bf16, e4m3, q8_0, q4_0 */
   int32_t o_dtype;           /* ga_dtype of O: f32, f16, bf16 */
   uint32_t flags;            /* ga_attn_flags */
-  /* sliding window, 0 = none; else query i at position p = i + n_kv - n_q sees keys j > p - window; SYMMETRIC: and j <
-   * p + window */
+  /* sliding window, 0 = none. Else query i of n_q, at position p = i + n_kv - n_q of n_kv keys, sees keys j > p -
+   * window; SYMMETRIC: and j < p + window */
   int32_t window;
   int32_t page_size; /* PAGED: tokens of a page, 1 to 2^24 */
   float scale;       /* factor of Q K^T; 0 = 1 / sqrt(head_dim) */
@@ -132,7 +135,7 @@ typedef struct ga_attn_desc {
   /* numbers of elements of io.q_stretches and io.kv_stretches: both 0, or both 1 to 64 */
   int32_t q_stretches, kv_stretches;
   /* 0 = LSE is [batch, q_heads, max_q]. Else, with VARLEN and without STATE_*, LSE is [q_heads, lse_stride], indexed by
-   * token like Q. At least q_tokens, at most 2^40 */
+   * token like Q. It is at least io.q_tokens and at most 2^40 */
   int64_t lse_stride;
 } ga_attn_desc;
 #define GA_ATTN_DESC_INIT \
@@ -146,20 +149,22 @@ typedef struct ga_attn_strides {
   int64_t batch, token, head;
 } ga_attn_strides;
 
-/* Scales of an 8-bit input: f32 on the device, positive and finite. Tokens [scale_tokens * i, scale_tokens * (i +
- * 1)) of head h have scale data[b * batch + h * head + i * block]. Strides of 0: one scale for all. b is the
- * sequence; with PAGED it is the page, and i counts from its first token; with VARLEN alone it is 0. */
+/* Scales of an 8-bit input: f32 on the device, positive and finite. Tokens [n * i, n * (i + 1)) of head h have scale
+ * data[b * batch + h * head + i * block]. n is desc.q_scale_tokens or desc.kv_scale_tokens. Strides of 0: one scale for
+ * all. b is the sequence; with PAGED it is the page, and i counts from its first token; with VARLEN alone it is 0. */
 typedef struct ga_attn_scale {
   const float *data;
   int64_t batch, head, block;
 } ga_attn_scale;
 
-/* A part of the keys, at consecutive positions. With CAUSAL, query i sees the keys j <= i + kv - n_q + shift of the
- * segment, and the window counts back from there. The strides of k and v are k_stride and v_stride of ga_attn_io. */
+/* A part of the keys, at consecutive positions. With CAUSAL, query i of n_q sees the keys j <= i + kv - n_q + shift of
+ * the segment. A window counts back from the last of these keys. The strides of k and v are k_stride and v_stride of
+ * ga_attn_io. */
 typedef struct ga_attn_kv_segment {
   const void *k, *v;
   int64_t kv; /* number of keys, 0 to max_kv */
-  /* -2^40 to 2^40. 0: the last query is at the position of the last key. n_q or more: all queries see all keys */
+  /* position of the last query minus position of the segment's last key, -2^40 to 2^40. If it is at least the number of
+   * queries, all queries see all keys */
   int64_t shift;
 } ga_attn_kv_segment;
 
@@ -182,7 +187,8 @@ typedef struct ga_attn_io {
   /* Q [batch, q, q_heads, head_dim], K [batch, kv, kv_heads, head_dim], V [batch, kv, kv_heads, v_dim] */
   const void *q, *k, *v;
   void *o; /* output [batch, q, q_heads, v_dim]; must not overlap the inputs */
-  /* log sum exp of each row of logits, written with flag LSE: [batch, q_heads, max_q], or by tokens with lse_stride */
+  /* log sum exp of each row of logits, written with flag LSE: [batch, q_heads, max_q], or [q_heads, lse_stride] if
+   * desc.lse_stride is not 0 */
   float *lse;
   /* strides of Q, K, V, O; all 0 = contiguous, with dimensions in the order that the top of this file shows */
   ga_attn_strides q_stride, k_stride, v_stride, o_stride;
@@ -194,7 +200,8 @@ typedef struct ga_attn_io {
   /* [batch] number of keys of each sequence. PAGED: required, unless there are stretches. LENGTHS: NULL = sequence b
    * ends at kv_start[b + 1] */
   const int32_t *kv_len;
-  /* PAGED: [batch, page_table_stride] number of the page that has each page_size tokens of a sequence */
+  /* PAGED: [batch, page_table_stride] numbers of pages. Entry i of a sequence is the page with its tokens i * page_size
+   * to (i + 1) * page_size - 1 */
   const int32_t *page_table;
   int64_t page_table_stride; /* PAGED: elements between rows of page_table, 0 to 2^40 */
   const float *sinks;        /* SINKS: [q_heads] logit of each head's sink */
@@ -237,7 +244,8 @@ GA_API GA_NODISCARD ga_status ga_attn_plan_row(ga_ctx *ctx, const ga_attn_desc *
  * when 0. */
 GA_API GA_NODISCARD ga_status ga_attn_run(const ga_plan *plan, const ga_attn_io *io, void *workspace,
                                           ga_stream *stream);
-/* Plans, with a plan that the context keeps for later calls, and enqueues with a workspace that the stream owns. */
+/* Enqueues a call without a separate plan. The context makes the plan at the first such call and keeps it; the stream
+ * owns the workspace. */
 GA_API GA_NODISCARD ga_status ga_attn(ga_ctx *ctx, const ga_attn_desc *desc, const ga_attn_io *io, ga_stream *stream);
 
 /* --- src/op/clear_padding.toml: desc io functions --- */

@@ -7,12 +7,13 @@
  *   dQ = scale dS K    dK = scale dS^T Q    dSINK = - sum over rows of e^(sink - LSE) rowsum(dO O)
  *
  * With GQA dK and dV are sums over the query heads of a KV head. LSE and O may be results over more keys than are given
- * here (distributed attention). The results are then these keys' part of dQ, and their own dK and dV. Without an ADD
- * flag, GPUs take a single key for the sequence's only key: dQ and dK are 0. A row whose LSE is -infinity has seen no
- * key and contributes nothing. LSE is contiguous with q = max_q, or indexed by tokens (lse_stride). LENGTHS is as in
- * ga/attn.h. Rows of dQ, dK and dV that belong to no sequence become 0. With an ADD flag or GA_ATTN_KEEP_PADDING they
- * keep their values. The inputs' values there never matter. Sequences must not share keys here, since each would write
- * dK and dV. Sources: FlashAttention-2 (arXiv 2307.08691), FlashAttention-3 (2407.08608).
+ * here (distributed attention). The results are then the given keys' part of dQ, and the given keys' dK and dV. If a
+ * single key is given and no ADD flag is set, GPUs assume that the forward pass had no other key: dQ and dK are 0. A
+ * row whose LSE is -infinity has seen no key and contributes nothing. LSE is contiguous with q = max_q, or indexed by
+ * tokens (lse_stride). With GA_ATTN_LENGTHS packed sequences may end before the next one begins (ga/attn.h). Rows of
+ * dQ, dK and dV that belong to no sequence become 0. With an ADD flag or GA_ATTN_KEEP_PADDING they keep their values.
+ * Values of inputs in such rows never matter. Sequences must not share keys here, since each would write dK and dV.
+ * Sources: FlashAttention-2 (arXiv 2307.08691), FlashAttention-3 (2407.08608).
  */
 #ifndef GA_ATTN_BWD_H
 #define GA_ATTN_BWD_H
@@ -31,7 +32,7 @@ typedef enum ga_attn_bwd_flags {
   GA_ATTN_BWD_ADD = 1 << 17,           /* has the effect of ADD_DQ and ADD_DKV together */
   /* The ADD flags add gradients to the values in their tensors; grad_dtype must be f32. */
   GA_ATTN_BWD_ADD_DQ = 1 << 18, /* adds to dq, so that calls with parts of the keys sum up their dq */
-  GA_ATTN_BWD_ADD_DKV = 1 << 19 /* adds to dk, dv and dsinks, so that calls with parts of the queries sum them up */
+  GA_ATTN_BWD_ADD_DKV = 1 << 19 /* adds to dk, dv and dsinks: calls with parts of the queries sum up these gradients */
 } ga_attn_bwd_flags;
 
 typedef struct ga_attn_bwd_desc {
@@ -46,9 +47,9 @@ typedef struct ga_attn_bwd_desc {
   int32_t dtype;             /* ga_dtype of q, k, v, o, dout: f32, f16, bf16 */
   int32_t grad_dtype;        /* ga_dtype of dq, dk, dv: dtype or f32 */
   uint32_t flags;            /* ga_attn_flags and ga_attn_bwd_flags */
-  int32_t window;            /* sliding window, as in ga_attn_desc; 0 = none */
-  float scale;               /* factor of Q K^T; 0 = 1 / sqrt(head_dim) */
-  float softcap;             /* 0 = none; else logit = softcap * tanh(logit / softcap), as in ga_attn_desc */
+  int32_t window; /* sliding window, 0 = none; else a query at position p sees keys at positions above p - window */
+  float scale;    /* factor of Q K^T; 0 = 1 / sqrt(head_dim) */
+  float softcap;  /* 0 = none; else logit = softcap * tanh(logit / softcap), before ALiBi and masks */
   /* 0 = LSE is [batch, q_heads, max_q]. Else, with VARLEN or batch 1, it is [q_heads, lse_stride], indexed by token
    * like Q */
   int64_t lse_stride;
@@ -63,10 +64,12 @@ typedef struct ga_attn_bwd_io {
   float *dsinks;      /* SINKS: [q_heads] gradients of the sinks */
   /* all 0 = contiguous, with dimensions in the order that the top of this file shows */
   ga_attn_strides q_stride, k_stride, v_stride, o_stride, dout_stride, dq_stride, dk_stride, dv_stride;
-  const int32_t *q_start, *kv_start; /* VARLEN: [batch + 1] first query, and first key, of each sequence */
-  const float *sinks;                /* SINKS: [q_heads] logit of each head's sink */
-  const float *alibi;                /* ALIBI: [q_heads] slopes of the heads, which get no gradient */
-  /* LENGTHS: [batch] queries, and keys, of each sequence; NULL = a sequence ends where the next one starts */
+  /* VARLEN: [batch + 1] row of each sequence's first query (q_start), and of its first key (kv_start) */
+  const int32_t *q_start, *kv_start;
+  const float *sinks; /* SINKS: [q_heads] logit of each head's sink */
+  const float *alibi; /* ALIBI: [q_heads] slopes of the heads, which get no gradient */
+  /* LENGTHS: [batch] numbers of queries, and of keys, of each sequence; NULL = a sequence ends where the next one
+   * starts */
   const int32_t *q_len, *kv_len;
 } ga_attn_bwd_io;
 /* --- end of src/op/attn_bwd.toml --- */
@@ -78,7 +81,8 @@ GA_API GA_NODISCARD ga_status ga_attn_bwd_plan(ga_ctx *ctx, const ga_attn_bwd_de
  * when 0. */
 GA_API GA_NODISCARD ga_status ga_attn_bwd_run(const ga_plan *plan, const ga_attn_bwd_io *io, void *workspace,
                                               ga_stream *stream);
-/* Plans, with a plan that the context keeps for later calls, and enqueues with a workspace that the stream owns. */
+/* Enqueues a call without a separate plan. The context makes the plan at the first such call and keeps it; the stream
+ * owns the workspace. */
 GA_API GA_NODISCARD ga_status ga_attn_bwd(ga_ctx *ctx, const ga_attn_bwd_desc *desc, const ga_attn_bwd_io *io,
                                           ga_stream *stream);
 /* Computes gradients over stretches of Q and of K and V (ga/attn.h), from the LSE and O of the forward pass over them.

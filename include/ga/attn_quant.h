@@ -74,7 +74,8 @@ GA_API GA_NODISCARD ga_status ga_attn_quant_plan(ga_ctx *ctx, const ga_attn_quan
  * when 0. */
 GA_API GA_NODISCARD ga_status ga_attn_quant_run(const ga_plan *plan, const ga_attn_quant_io *io, void *workspace,
                                                 ga_stream *stream);
-/* Plans, with a plan that the context keeps for later calls, and enqueues with a workspace that the stream owns. */
+/* Enqueues a call without a separate plan. The context makes the plan at the first such call and keeps it; the stream
+ * owns the workspace. */
 GA_API GA_NODISCARD ga_status ga_attn_quant(ga_ctx *ctx, const ga_attn_quant_desc *desc, const ga_attn_quant_io *io,
                                             ga_stream *stream);
 

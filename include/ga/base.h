@@ -5,7 +5,7 @@
  *
  * Releasing. A handle (an opaque struct, whoever made it) is released by the _destroy of its type; no other word is
  * used. Plain memory (buffers, texts, arrays of ids) is released by the _free beside the function that gave it. Both
- * take NULL. A function that says "owned by" gives something that is not to be released.
+ * take NULL. A result whose comment says "owned by" must not be released by the caller.
  */
 #ifndef GA_BASE_H
 #define GA_BASE_H

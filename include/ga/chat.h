@@ -89,8 +89,9 @@ GA_API GA_NODISCARD ga_status ga_chat_render(const ga_template *tpl, const ga_ch
  * "<|im_end|>" ends no turn. Control tokens are made only of bytes of the template, of a message's role that
  * ga_template_role lists, or of a top-level variable whose name ends in "_token". All other bytes are plain text,
  * whatever the template did to them. If no message spells a control token, the ids equal those of the two separate
- * calls. If the model needs a beginning token, it stands first, once. bos_token and eos_token NULL: the tokenizer's.
- * Release *ids with ga_chat_ids_free. Errors are those of ga_chat_render and ga_tokenize. */
+ * calls. If the model needs a beginning token, it stands first, once. Where options->bos_token or eos_token is NULL,
+ * the tokenizer's token is used. Release *ids with ga_chat_ids_free. Errors are those of ga_chat_render and
+ * ga_tokenize. */
 GA_API GA_NODISCARD ga_status ga_chat_encode(const ga_template *tpl, const ga_tokenizer *tok,
                                              const ga_chat_message *messages, size_t n_messages,
                                              const ga_chat_options *options, int32_t **ids, size_t *n_ids);

@@ -4,7 +4,7 @@
  * Each rank, a thread or a process, has a context and an end of a communicator (ga/comm.h). All ranks call the same
  * collectives in the same order with equal descriptions. A rank whose description differs makes the call fail with
  * GA_ERR_COMM on all ranks; the text names the field, two ranks and their values. If arrays are in host memory, the
- * call then fails before it writes anything. A rank that dies, leaves or does not come in time makes it fail, too
+ * call then fails before it writes anything. A rank that dies, leaves or does not come in time makes the call fail, too
  * (ga/comm.h).
  *
  * Two threads that share the work of a model:
@@ -86,7 +86,7 @@ GA_API GA_NODISCARD ga_status ga_collective_plan(ga_ctx *ctx, const ga_collectiv
 /* Runs the collective. On a CPU context the work is done when the call returns; on GPUs it is enqueued. */
 GA_API GA_NODISCARD ga_status ga_collective_run(const ga_plan *plan, const ga_collective_io *io, void *workspace,
                                                 ga_stream *stream);
-/* Plans, with a plan that the context keeps for later calls, and runs the collective. */
+/* Runs a collective without a separate plan: the context makes the plan at the first such call and keeps it. */
 GA_API GA_NODISCARD ga_status ga_collective(ga_ctx *ctx, const ga_collective_desc *desc, const ga_collective_io *io,
                                             ga_stream *stream);
 

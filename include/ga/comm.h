@@ -70,13 +70,14 @@ typedef struct ga_comm_mpi_options {
 #define GA_COMM_MPI_OPTIONS_INIT \
   { sizeof(ga_comm_mpi_options), 0, 0, 0.0 }
 
-/* Creates this process's end of a communicator of the ranks of an MPI run, on any hosts. It uses a duplicate of
- * OpenMPI's MPI_COMM_WORLD, and can be called once in a process (GA_ERR_STATE). libmpi is loaded at run time;
- * GA_ERR_UNSUPPORTED: it is missing. The call starts MPI and ga_comm_destroy ends it, unless the program has started
- * it. In that case the caller must be the program's main thread, or MPI must run at level MPI_THREAD_SERIALIZED or
- * above (GA_ERR_STATE). After a failure MPI is not ended, so that mpirun ends the run. mpirun finds a rank that dies.
- * MPI_Abort ends all ranks if one takes no part for the timeout, at least 5 s, while messages to it are in flight, or
- * for 30 s at the end. */
+/* Creates this process's end of a communicator of the ranks of an MPI run, on any hosts. The communicator uses a
+ * duplicate of OpenMPI's MPI_COMM_WORLD. A process can call this function once (else GA_ERR_STATE). libmpi is loaded at
+ * run time; GA_ERR_UNSUPPORTED: libmpi is missing. The call starts MPI and ga_comm_destroy ends MPI, unless the program
+ * has already started MPI. In that case the caller must be the program's main thread, or MPI must run at level
+ * MPI_THREAD_SERIALIZED or above (GA_ERR_STATE). After a failure MPI is not ended, so that mpirun ends the run. mpirun
+ * finds a rank that dies. After a failure a rank waits for its messages in flight, for the timeout but at least 5 s.
+ * ga_comm_destroy waits for all ranks, for the timeout but at least 30 s. If such a wait fails, MPI_Abort ends all
+ * ranks. */
 GA_API GA_NODISCARD ga_status ga_comm_mpi_create(const ga_comm_mpi_options *options, ga_comm **out);
 
 /* The rank of this process, read from the environment variables of the program that started it. */
@@ -116,8 +117,8 @@ GA_API GA_NODISCARD ga_status ga_comm_meet(ga_comm *comm, const char *what, uint
 /* Gathers the `bytes` bytes at `mine` of each rank into all[ranks x bytes], in the order of ranks. `mine` must not
  * overlap `all`, except in the rank's own place there. */
 GA_API GA_NODISCARD ga_status ga_comm_all_gather(ga_comm *comm, const void *mine, size_t bytes, void *all);
-/* Adds all ranks' x[n] and writes to `part` this rank's elements of the sum: n rank / ranks to n (rank + 1) / ranks,
- * both rounded down. */
+/* Adds all ranks' x[n] and writes this rank's part of the sum. The part is elements [n rank / ranks, n (rank + 1) /
+ * ranks), both bounds rounded down. */
 GA_API GA_NODISCARD ga_status ga_comm_reduce_scatter(ga_comm *comm, const float *x, int64_t n, float *part);
 /* Replaces x[n] by the sum of all ranks' x. */
 GA_API GA_NODISCARD ga_status ga_comm_all_reduce(ga_comm *comm, float *x, int64_t n);

@@ -66,7 +66,7 @@ GA_API void ga_host_free(ga_ctx *ctx, void *p); /* NULL is fine */
 typedef struct ga_memory_info {
   size_t struct_size;
   uint64_t total_bytes;       /* bytes of the device's memory */
-  uint64_t free_bytes;        /* bytes of it that no program uses, as the system reports */
+  uint64_t free_bytes;        /* bytes of the device's memory that no program uses, as the system reports */
   uint64_t used_bytes;        /* bytes of the context's buffers now */
   uint64_t used_peak_bytes;   /* largest value of used_bytes so far */
   uint64_t pooled_bytes;      /* bytes taken from the system: for buffers, or kept for later buffers */
@@ -121,9 +121,10 @@ GA_API GA_NODISCARD ga_status ga_stream_wait_event(ga_ctx *ctx, ga_stream *strea
 GA_API GA_NODISCARD ga_status ga_event_elapsed(ga_event *start, ga_event *end, double *ms);
 
 /* Graphs: between begin and end, work enqueued on the stream is recorded, not run. One launch then replays all of it. A
- * graph keeps the buffers, arguments and caller's workspaces of the recording, which must outlive it. Ops that plan
- * themselves get a workspace that the graph owns. While recording, copies to and from host memory, ga_stream_sync on
- * the stream, and a nested begin return GA_ERR_STATE; the recording goes on. CPU devices: GA_ERR_UNSUPPORTED. */
+ * graph repeats the calls with the recorded arguments. Buffers in the arguments, and workspaces given by the caller,
+ * must outlive the graph. Ops that plan themselves get a workspace that the graph owns. While recording, copies to and
+ * from host memory, ga_stream_sync on the stream, and a nested begin return GA_ERR_STATE; the recording goes on. CPU
+ * devices: GA_ERR_UNSUPPORTED. */
 GA_API GA_NODISCARD ga_status ga_graph_begin(ga_ctx *ctx, ga_stream *stream);
 GA_API GA_NODISCARD ga_status ga_graph_end(ga_ctx *ctx, ga_stream *stream, ga_graph **out);
 /* Enqueues a graph on any stream of the context. Launches of one graph run one after the other. */
@@ -159,8 +160,9 @@ GA_API const ga_plan *ga_ctx_plan_at(const ga_ctx *ctx, size_t index);
 
 /* Declares the three functions of an op. ga_<op>_plan validates the description, chooses a kernel, computes the
  * workspace size and loads the kernel's code; nothing is enqueued. ga_<op>_run enqueues a plan. Its workspace is
- * ga_plan_workspace_bytes(plan) bytes of device memory, 256-byte aligned; NULL when 0. ga_<op> plans, with a plan that
- * the context keeps, and runs with a workspace that the stream owns. stream NULL = the context's own. */
+ * ga_plan_workspace_bytes(plan) bytes of device memory, 256-byte aligned; NULL when 0. ga_<op> needs no separate plan:
+ * the context makes the plan at the first such call and keeps it, and the stream owns the workspace. stream NULL = the
+ * context's own. */
 #define GA_DECLARE_OP(op)                                                                                   \
   GA_API GA_NODISCARD ga_status ga_##op##_plan(ga_ctx *ctx, const ga_##op##_desc *desc, ga_plan **out);     \
   GA_API GA_NODISCARD ga_status ga_##op##_run(const ga_plan *plan, const ga_##op##_io *io, void *workspace, \

@@ -94,7 +94,8 @@ typedef enum ga_dist_move {
 } ga_dist_move;
 
 typedef enum ga_dist_need {
-  GA_DIST_SEND_ALL = 1,      /* whole blocks go to all ranks of the group, as in published ring methods */
+  /* whole blocks go to all ranks that have a tile with them, even a wholly masked one, as in published ring methods */
+  GA_DIST_SEND_ALL = 1,
   GA_DIST_SEND_BLOCKS = 2,   /* whole blocks go only to ranks with a tile in which some query sees a key of the block */
   GA_DIST_SEND_STRETCHES = 3 /* only the stretches of a block in which some tile sees keys are sent */
 } ga_dist_need;
@@ -107,7 +108,7 @@ typedef enum ga_dist_flags {
   GA_DIST_SINKS = 4,
   /* adds slope of the head x (position of the key - position of the query) to a logit; the plan reads tensors.alibi */
   GA_DIST_ALIBI = 8,
-  /* backward on GPUs: dQ is summed in no fixed order. It is faster, and two runs differ in their last bits */
+  /* backward on GPUs: dQ is summed in no fixed order. That is faster, and two runs differ in their last bits */
   GA_DIST_UNORDERED = 16
 } ga_dist_flags;
 
@@ -164,9 +165,9 @@ GA_API int32_t ga_dist_method_order(const char *method);
 
 /* Builds the plan; no device is needed. The layouts must outlive the plan. GA_ERR_ARG, GA_ERR_SHAPE: the text has the
  * values seen and allowed. These products have bounds, too. Queries x keys x q_heads, summed over documents, is below
- * 2^62. tokens x q_heads x (head_dim + 2 v_dim + 1) x 4 x ranks is below 2^60. ranks^2 x heads of the grid is at most
- * 2^26. Pairs of stretches x heads of the grid are at most 2^26; with method balanced, ranks x stretches is at most
- * 2^30. A stretch is a run of tokens of one document on one rank. */
+ * 2^62. tokens x q_heads x (head_dim + 2 v_dim + 1) x 4 x ranks is below 2^60. ranks^2 x grid.heads is at most 2^26.
+ * The pairs of a stretch of queries and a stretch of keys of one document, times grid.heads, are at most 2^26. With
+ * method balanced, ranks x stretches is at most 2^30. A stretch is a run of tokens of one document on one rank. */
 GA_API GA_NODISCARD ga_status ga_dist_plan_create(const ga_dist_desc *desc, ga_dist_plan **out);
 GA_API void ga_dist_plan_destroy(ga_dist_plan *plan); /* NULL is fine */
 /* Returns a hash over every step of every rank and over the layouts; 0 for NULL. */
@@ -336,7 +337,8 @@ typedef struct ga_dist_tensors {
 
 typedef struct ga_dist_exec_options {
   size_t struct_size;
-  /* how GPUs send blocks: "auto", "peer", "host", "nccl"; NULL = the value of the variable GA_DIST_COPIES */
+  /* how GPUs send blocks: "peer" = into each other's memory, "host" = through host memory, "nccl" = by NCCL, "auto" =
+   * peer where possible, else host. NULL = the value of the variable GA_DIST_COPIES */
   const char *copies;
   int32_t timeline; /* 1: each run records spans for ga_dist_exec_span; 0: none */
   int32_t reserved; /* must be 0 */
@@ -345,12 +347,12 @@ typedef struct ga_dist_exec_options {
   { sizeof(ga_dist_exec_options), NULL, 0, 0 }
 
 /* Creates the executor of this rank of comm, which must have the plan's number of ranks. All ranks call it and compare
- * hashes: a rank with another plan makes it fail on all ranks with GA_ERR_COMM. plan, comm and ctx must outlive the
- * executor. ctx is on a CPU or a GPU; on a GPU partial_dtype must be f32. On GPUs only plans that gather keys (llama3)
- * can have f32 inputs, sinks or causal ALiBi (GA_ERR_UNSUPPORTED). GPUs write into each other's memory where they can.
- * Where some cannot, blocks go through host memory, and the log says so. options->copies or the variable GA_DIST_COPIES
- * selects one way, which must be the same on all ranks (GA_ERR_COMM). NCCL is loaded at run time, from the file named
- * by GA_NCCL or as libnccl.so.2; each rank then needs its own GPU. */
+ * hashes: a rank with another plan makes the call fail on all ranks with GA_ERR_COMM. plan, comm and ctx must outlive
+ * the executor. ctx is on a CPU or a GPU; on a GPU partial_dtype must be f32. On GPUs only plans that gather keys
+ * (method llama3) can have f32 inputs, sinks or causal ALiBi (GA_ERR_UNSUPPORTED). GPUs write into each other's memory
+ * where they can. Where some cannot, blocks go through host memory, and the log says so. options->copies or the
+ * variable GA_DIST_COPIES selects one way, which must be the same on all ranks (GA_ERR_COMM). NCCL is loaded at run
+ * time, from the file named by GA_NCCL or as libnccl.so.2; each rank then needs its own GPU. */
 GA_API GA_NODISCARD ga_status ga_dist_exec_create(const ga_dist_plan *plan, ga_comm *comm, ga_ctx *ctx,
                                                   ga_dist_exec **out);
 /* Does the same as ga_dist_exec_create, with options. NULL = the values of GA_DIST_EXEC_OPTIONS_INIT. */

@@ -49,8 +49,8 @@ typedef struct ga_engine_options {
   int32_t step_tokens;
   /* largest number of requests that wait to run, 1 to 2^20; 0 = 1024. Further requests get GA_ERR_BUSY */
   int32_t max_waiting;
-  /* tokens that the pool of KV pages holds, at least `context`. 0 = 4 contexts on a CPU; on a GPU all free memory
-   * but a tenth */
+  /* tokens that the pool of KV pages holds, at least `context`. 0 = 4 x context on a CPU; on a GPU as many as fit into
+   * nine tenths of the free memory */
   int64_t kv_tokens;
   int32_t kv_dtype; /* element type of the KV cache, as in ga_session_options */
   uint32_t flags;   /* ga_engine_flags */

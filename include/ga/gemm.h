@@ -102,8 +102,8 @@ GA_API GA_NODISCARD ga_status ga_gemm_plan(ga_ctx *ctx, const ga_gemm_desc *desc
  * when 0. */
 GA_API GA_NODISCARD ga_status ga_gemm_run(const ga_plan *plan, const ga_gemm_io *io, void *workspace,
                                           ga_stream *stream);
-/* Plans, with a plan that the context keeps for later calls, and enqueues with a workspace that the stream owns.
- * stream NULL = the context's own. */
+/* Enqueues a call without a separate plan. The context makes the plan at the first such call and keeps it; the stream
+ * owns the workspace. stream NULL = the context's own. */
 GA_API GA_NODISCARD ga_status ga_gemm(ga_ctx *ctx, const ga_gemm_desc *desc, const ga_gemm_io *io, ga_stream *stream);
 
 /* --- src/op/pack.toml: desc --- */
@@ -122,8 +122,8 @@ typedef struct ga_pack_desc {
  * from packing, the layout is GA_LAYOUT_NATIVE with the plain size. No device call is made. */
 GA_API GA_NODISCARD ga_status ga_pack_choose(ga_ctx *ctx, ga_dtype w_dtype, int64_t n, int64_t k, ga_layout *layout,
                                              uint64_t *bytes);
-/* Packed matrices consist of groups of this many rows. Slices of a large matrix may be packed one by one if their rows
- * are multiples of it: the bytes are the same. */
+/* Packed matrices consist of groups of this many rows. Slices of a large matrix may be packed one by one if each has a
+ * whole number of groups; the packed bytes are the same. */
 #define GA_PACK_ROWS 64
 /* Computes the bytes that W [n, k] takes in layout desc->w_layout. */
 GA_API GA_NODISCARD ga_status ga_pack_bytes(ga_ctx *ctx, const ga_pack_desc *desc, uint64_t *bytes);

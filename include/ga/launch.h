@@ -19,8 +19,8 @@ typedef struct ga_function ga_function;
 GA_API GA_NODISCARD ga_status ga_function_load(ga_ctx *ctx, const void *image, const char *name, ga_function **out);
 GA_API void ga_function_destroy(ga_function *function); /* NULL is fine */
 
-/* A launch with this flag may start while the previous launch is still running. Its kernel waits for that one by
- * grid_dependency_wait (ga/tile). */
+/* A launch with this flag may start while the previous launch is still running. Its kernel calls grid_dependency_wait
+ * (ga/tile) to wait for the previous launch. */
 enum { GA_LAUNCH_DEPENDENT = 1 };
 
 typedef struct ga_launch {
@@ -60,8 +60,8 @@ typedef struct ga_tensor_map_desc {
 #define GA_TENSOR_MAP_DESC_INIT \
   { sizeof(ga_tensor_map_desc), NULL, 0, 0, {0, 0, 0, 0, 0}, {0, 0, 0, 0, 0}, {0, 0, 0, 0, 0}, 128 }
 
-/* Writes the 128 bytes of a CUtensorMap to `map`, which must be at a multiple of 64 bytes (ga_tmap). Copies read
- * elements outside of the tensor as 0. */
+/* Writes the 128 bytes of a CUtensorMap to `map`, whose address must be a multiple of 64, as a ga_tmap (ga/tile) has
+ * it. Copies read elements outside of the tensor as 0. */
 GA_API GA_NODISCARD ga_status ga_tensor_map(ga_ctx *ctx, const ga_tensor_map_desc *desc, void *map);
 
 #ifdef __cplusplus

@@ -89,8 +89,8 @@ typedef struct ga_rope_params {
   double base;             /* base of the frequencies: 10000, 500000, ... */
   double factor;           /* LINEAR, YARN: factor by which the context is extended, 1 or more */
   double original_context; /* YARN: tokens of the context before it was extended */
-  /* YARN: frequencies with numbers of rotations over the original context between these two are blended; 0 = 32 and
-   * 1 */
+  /* YARN: frequencies with at least beta_fast rotations over the original context stay. Frequencies with at most
+   * beta_slow rotations are divided by factor; between them both are blended. 0 = 32 and 1 */
   double beta_fast, beta_slow;
   double attn_factor;        /* YARN: factor of the magnitude; 0 = 1 */
   const float *freq_factors; /* [rot_dim / 2] divisors of the frequencies (Llama 3.1); NULL = none */
@@ -166,9 +166,9 @@ GA_DECLARE_OP(softmax)
 
 /* --- src/op/attn_merge.toml: ga_attn_merge_kind desc io functions --- */
 typedef enum ga_attn_merge_kind {
-  GA_ATTN_MERGE_LSE = 0, /* PART is an output O of attention, with its LSE */
+  GA_ATTN_MERGE_LSE = 0, /* PART, the result to merge, is an output O of attention with its LSE */
   GA_ATTN_MERGE_STATE =
-      1 /* PART is a state that ga_attn wrote: the result is PART / l, with LSE = (m + log2 l) / log2 e */
+      1 /* PART, the result to merge, is a state that ga_attn wrote. It stands for O = PART / l and LSE = (m + log2 l) / log2 e */
 } ga_attn_merge_kind;
 
 /* Merges partial results of attention over two sets of keys into the result over both (distributed attention, split
@@ -178,9 +178,11 @@ typedef enum ga_attn_merge_kind {
 typedef struct ga_attn_merge_desc {
   size_t struct_size;
   int64_t rows;
-  /* O: elements between tokens and between heads; LSE [heads, rows]: between heads. 0 = heads * dim, dim, rows */
+  /* strides in elements: o_token between rows of O, o_head between its heads, lse_head between heads of LSE [heads,
+   * rows]. 0 = heads * dim, dim, rows */
   int64_t o_token, o_head, lse_head;
-  /* PART: elements between tokens and between heads; part_lse, or m and l: between heads. 0 = heads * dim, dim, rows */
+  /* strides in elements: part_token between rows of PART, part_head between its heads, part_lse_head between heads of
+   * part_lse, or of m and l. 0 = heads * dim, dim, rows */
   int64_t part_token, part_head, part_lse_head;
   int32_t heads;      /* 1 to 65536 */
   int32_t dim;        /* 1 to 1024 */

@@ -124,10 +124,10 @@ typedef struct ga_model_info {
 GA_API GA_NODISCARD ga_status ga_model_path(const char *name, char *path, size_t capacity);
 
 /* Loads a model. name: see ga_model_path. The contexts must outlive the model. GA_ERR_NOMEM, before anything is loaded:
- * the requested layers do not fit; the text has the plan. */
+ * the requested layers do not fit; the text has the planned placements. */
 GA_API GA_NODISCARD ga_status ga_model_load(ga_ctx *ctx, const char *name, const ga_model_options *options,
                                             ga_model **out);
-/* to be called after its sessions and the models that share its weights are destroyed; NULL is fine */
+/* Destroys the model. Its sessions and the models that share its weights must be destroyed before; NULL is fine */
 GA_API void ga_model_destroy(ga_model *model);
 
 /* Makes another model of the same weights, whose sessions and engine use `ctx`. One copy of the weights then serves
@@ -164,10 +164,10 @@ GA_API uint64_t ga_session_kv_bytes(const ga_session *session);
  * tokens first restores an earlier snapshot of it. That call then evaluates the tokens since the snapshot again. */
 GA_API GA_NODISCARD ga_status ga_session_rewind(ga_session *session, int32_t n_tokens);
 
-/* Appends n ids (n >= 1). logits: host memory for the rows of ids [n - n_logits, n), each of `vocab` floats;
- * n_logits 0 = none. A GPU copies rows several times as fast to memory of ga_host_alloc, from the context that the
- * model was loaded to. progress may be NULL. GA_ERR_SHAPE: the context is too small. After any failure the session
- * is as before the call. */
+/* Appends n ids (n >= 1). logits: host memory for the rows of ids [n - n_logits, n), each of `vocab` floats; n_logits 0
+ * = none. A GPU copies rows several times as fast to memory of ga_host_alloc, from the context that the model was
+ * loaded to. progress, called with numbers of tokens, may be NULL. GA_ERR_SHAPE: the context is too small. After any
+ * failure the session is as before the call. */
 GA_API GA_NODISCARD ga_status ga_session_eval(ga_session *session, const int32_t *ids, int32_t n, float *logits,
                                               int32_t n_logits, ga_progress_fn progress, void *user);
 

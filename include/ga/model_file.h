@@ -169,8 +169,8 @@ GA_API GA_NODISCARD ga_status ga_model_file_text(const ga_model_file *file, cons
 GA_API GA_NODISCARD ga_status ga_model_file_text_or(const ga_model_file *file, const char *key, const char *fallback,
                                                     ga_text *out);
 
-/* Reads n integers, such as head counts of layers: an array of exactly n, or a single value for all. Booleans count as
- * 0 and 1. On failure out[] is unchanged. */
+/* Reads n integers in [least, most], such as head counts of layers: an array of exactly n, or a single value for all.
+ * Booleans count as 0 and 1. On failure out[] is unchanged. */
 GA_API GA_NODISCARD ga_status ga_model_file_ints(const ga_model_file *file, const char *key, int64_t n, int64_t least,
                                                  int64_t most, int64_t *out);
 

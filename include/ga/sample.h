@@ -6,8 +6,8 @@
  * equal logits, the one with the lower id counts as more probable. Ids outside the vocabulary in `history` and `bias`
  * are ignored. Every filter takes the softmax over the tokens that the previous filter kept, and keeps at least one
  * token:
- *   typical  the tokens whose -log p is nearest to the entropy, until they hold typical_p
- *   top-p    the most probable tokens, until they hold top_p
+ *   typical  the tokens whose -log p is nearest to the entropy, until their p add up to typical_p
+ *   top-p    the most probable tokens, until their p add up to top_p
  *   min-p    tokens with p >= min_p * the largest p
  * Sources: top-p arXiv 1904.09751, typical 2202.00666, min-p 2407.01082, repetition penalty 1909.05858.
  */

@@ -9,7 +9,7 @@
 #include "opdef/reduce_windows.h"
 
 struct ga_all_reduce {
-  /* This must be the first field, because kernels get a pointer to it. */
+  /* Memory of the GPUs, as kernels use it. It must be the first field, because kernels get a pointer to it. */
   ga_reduce_windows windows;
   ga_ctx *ctx;
   ga_comm *comm;
@@ -32,7 +32,7 @@ void reduce_host_norm(const ga_all_reduce *r, const ga_all_reduce_norm_io *io);
 GA_NODISCARD ga_status reduce_device_open(ga_all_reduce *r);
 void reduce_device_close(ga_all_reduce *r);
 /* Returns whether reduce_device_norm also computes the sum of n elements, in one launch. If not, io->y must hold the
- * sum before the call. */
+ * sum before reduce_device_norm is called. */
 bool reduce_device_norm_sums(const ga_all_reduce *r, int64_t n);
 GA_NODISCARD ga_status reduce_device_norm(ga_all_reduce *r, const ga_all_reduce_norm_io *io, ga_stream *stream);
 GA_NODISCARD ga_status reduce_device_check(ga_all_reduce *r, ga_stream *stream);

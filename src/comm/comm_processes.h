@@ -7,7 +7,8 @@
 
 #include "core/comm.h"
 
-/* --- Shared memory has a head, ranks, links, and an arena for each rank. Offsets count from its start; 0: none. --- */
+/* --- Shared memory: a head, ranks, links, and for each rank an arena (memory for its messages). Offsets count from its
+ * start; 0: none. --- */
 
 typedef struct shared_rank {
   /* A futex on which the rank sleeps. It is changed at each event that the rank may wait for. */
@@ -18,7 +19,8 @@ typedef struct shared_rank {
   _Atomic int32_t pid;
   /* Number of barriers that the rank has reached. */
   _Atomic uint64_t meetings;
-  /* The rank's value in barrier number n, at index n mod 2. Ranks are never more than one barrier apart. */
+  /* The value that the rank compares in barrier number n (ga_comm_meet), at index n mod 2. Ranks are never more than
+   * one barrier apart. */
   _Atomic uint64_t values[2];
 } shared_rank;
 
@@ -49,8 +51,8 @@ typedef struct shared_head {
 
 /* --- one rank --- */
 
-/* A used block of the rank's own arena. It has a message, or only its shared_message, which stays until the receiver
- * has read the next message. */
+/* A used block of the rank's own arena: message number `turn` to rank `to`. Of a received message only the header
+ * (shared_message) is left, until the next one is received. */
 typedef struct arena_block {
   uint64_t offset, bytes, turn;
   int32_t to;

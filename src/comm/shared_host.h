@@ -14,7 +14,8 @@ GA_NODISCARD ga_status dist_shared_create(ga_ctx *ctx, ga_comm *comm, size_t ask
 /* Frees the host memory. No copy may be in flight. NULL is accepted. */
 void dist_shared_destroy(dist_shared *x);
 /* Enqueues the sends of `messages` on `stream` and the receives on `arrivals`, each after the stream's earlier work.
- * Returns when all are done. own is as in dist_exchange_create; its `ask` may be NULL. */
+ * Returns when all are done. own: the callback own->ask returns GA_ERR_TIMEOUT if the rank's own streams no longer
+ * advance; own->ask may be NULL. */
 GA_NODISCARD ga_status dist_shared_run(dist_shared *x, ga_stream *stream, ga_stream *arrivals,
                                        const ga_link_message *messages, int64_t n, const ga_patience *own);
 /* Returns the number of copies of messages that have ended so far. */

@@ -4,9 +4,9 @@
  *   many                   a tile of queries of one KV head, with all or 16 of its query heads      final
  *   few                    all queries, for several KV heads, over one split of the keys            merged later
  *
- * Units of few queries read memory in its order. The borders of tiles and splits depend on the sequence's own lengths
- * alone, and KV heads are independent. Results therefore depend neither on the number of threads nor on the rest of the
- * batch.
+ * A unit of few queries reads keys and values in the order of their addresses. The borders of tiles and splits depend
+ * on the sequence's own lengths alone, and KV heads are independent. Results therefore depend neither on the number of
+ * threads nor on the rest of the batch.
  *
  * With GA_ATTN_INVARIANT keys are never split, tiles of keys begin at multiples of ATTN_KEYS, and sums have one order
  * for any number of rows. A key that a row does not see adds 0 to the row's sums. */

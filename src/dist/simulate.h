@@ -31,7 +31,8 @@ typedef struct simulation {
   int64_t n, *open;
   int64_t n_open;
   ga_rng rng;
-  double jitter; /* Deviation of the random factors on times. 0: calls always take the predicted time. */
+  /* Deviation of the random factors on the times of calls (sim_drawn_factor). 0: calls take the predicted time. */
+  double jitter;
 } simulation;
 
 /* --- times of work and transfers: simulate_cost.c --- */

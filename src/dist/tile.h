@@ -32,7 +32,8 @@ typedef struct tile_job {
   const tile_device *device; /* Device of the tensors. NULL: the tensors are in host memory. */
 } tile_job;
 
-/* A call of attention: queries [q, q + n_q) and keys [k, k + n_k) of the two stretches. window is that of ga_attn. */
+/* A call of attention: queries [q, q + n_q) and keys [k, k + n_k) of a tile's two stretches. window is
+ * ga_attn_desc.window. */
 typedef struct tile_call {
   int64_t q, n_q, k, n_k, window;
   bool causal;
@@ -55,20 +56,20 @@ typedef struct tile_heads {
   int32_t head, heads, kv_head, kv_heads;
 } tile_heads;
 
-/* First row of the call in each view. */
+/* First row of a call in each view of the job: of its queries in q and out, of its keys in kv and dkv. */
 typedef struct tile_rows {
   int64_t q, out, kv, dkv;
 } tile_rows;
 
-/* Cuts a tile into at most two calls, and returns their number. Query i of a call sees the keys j with i + high -
- * window < j <= i + high. */
+/* Cuts a tile into at most two calls, and returns their number. Masks of calls are as in ga_attn: query i is at
+ * position i + n_k - n_q of the call's keys. */
 int dist_tile_calls(const dist_problem *p, const dist_stretch *q, const dist_stretch *k, tile_call out[2]);
 
 /* Cuts the tile of a DIST_TILE step into calls, like dist_tile_calls. */
 int dist_step_calls(const dist_problem *p, const dist_step *tile, tile_call out[2]);
 
 /* Returns how many of the n steps from `steps` on dist_tile_run can compute together on a device, at least 1. They are
- * tiles of the same blocks in the forward without a window. */
+ * tiles of the same blocks, in a forward pass without a window. */
 int64_t dist_tiles_together(const dist_problem *p, const dist_step *steps, int64_t n);
 
 /* Joins the calls of n tiles wherever one call of ga_attn gives the results of two. Returns the number of calls. Two

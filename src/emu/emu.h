@@ -25,8 +25,8 @@ typedef struct emu_options {
   /* True: blocks of a grid run in the order of their indices. Kernels need this if a block waits for the same block on
    * another GPU. */
   bool in_order;
-  /* Approximate instructions return random values within this fraction of their documented error. 0: they return the
-   * exact result, rounded. */
+  /* Approximate instructions return random values, whose distance from the exact result is at most this fraction of the
+   * documented error. 0: they return the exact result, rounded. */
   double perturb;
   bool verbose; /* True: reports are also written to stderr when they occur. */
 } emu_options;

@@ -47,7 +47,8 @@ typedef struct emu_acc emu_acc;
 typedef struct emu_mbar emu_mbar;
 typedef struct emu_cp emu_cp;
 
-/* Registers that a wgmma product in flight reads or writes. */
+/* Registers that a wgmma product in flight reads or writes. In the emulator they are variables, at addresses [lo,
+ * hi). */
 typedef struct emu_live {
   char *lo, *hi;
   /* Number of the last product that uses the registers. */
@@ -205,7 +206,7 @@ typedef struct emu_run {
   /* n_agents is the number of agents (clock.h). In a clock set, mark i of a thread is entry mark0[i] + the thread's
    * agent. */
   uint32_t n_agents, mark0[EMU_MARKS];
-  /* copy0 is the first agent of the copy engine. prior stands for the previous grid. */
+  /* copy0 is the first agent of the copy engine. prior is the agent that stands for the previous grid. */
   uint16_t copy0, prior;
   emu_block *blocks;
   int n_blocks;

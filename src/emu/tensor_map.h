@@ -8,7 +8,8 @@
 
 typedef struct emu_tmap {
   uint32_t magic;
-  /* element is the size of an element in bytes. swizzle is the span of the swizzle in bytes, 0: none. */
+  /* rank is the number of dimensions, element the size of an element in bytes. swizzle is the span of the swizzle in
+   * bytes, 0: none. nan_fill: elements outside are read as NaN. type: the driver's number. */
   uint8_t rank, element, swizzle, nan_fill, type;
   uint8_t *base;
   uint64_t stride[4]; /* Strides in bytes of all dimensions but the first, which is contiguous. */

@@ -61,8 +61,8 @@ typedef struct bench_result {
   double mhz, watts;       /* clock and power of the device while the calls ran; 0 = not known */
 } bench_result;
 
-/* Returns whether the row is a kernel of a GPU. Such rows have other shapes where a CPU's are too small, or a GPU's too
- * large for a CPU. */
+/* Returns whether the row is a kernel of a GPU. Ops time such rows on larger shapes than rows of a CPU, where a CPU's
+ * shapes are too small for a GPU. */
 static inline bool bench_on_gpu(const ga_kernel *kernel) {
   return kernel->isa == GA_ISA_sm80 || kernel->isa == GA_ISA_sm90a;
 }

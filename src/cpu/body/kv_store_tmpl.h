@@ -1,4 +1,4 @@
-/* KERNEL    kv_store, f32 rows into caches of f32, f16, bf16, e4m3 (with a scale per head) or block types
+/* KERNEL    kv_store, f32 rows into caches of f32, f16, bf16, e4m3 (a scale for each head of a token) or block types
  * ACCURACY  each element is rounded once; results equal those of ga_ref_kv_store bit for bit, except for NaN */
 #include "base/quant.h"
 #include "base/status.h"

@@ -7,8 +7,9 @@
  *   x16_low, x16_high(x)          return the low, or high, 4 bits of each byte
  *   x16_field(h, from, to, mask)  shifts each byte of h so that bit `from` comes to bit `to`, then applies mask
  *   x16_insert(q, h, from, ...)   returns q | x16_field(h, from, ...)
- *   x16_lookup(table, q), x16_iq4_table, x16_fp4_table  return the entries of a table for codes q; return the tables
- *   x16_bytes(x)                  returns codes of 8 bits
+ *   x16_lookup(table, q)          returns the entries of a table for codes q
+ *   x16_iq4_table, x16_fp4_table  return the tables of values of the iq4 types, and of fp4 (e2m1)
+ *   x16_bytes(x)                  converts 8-bit codes as stored, element + 128, to the form of the products
  *   x16_halves, x16_unsigned, x16_signed, x16_nibble_low, x16_nibble_high (p, part)
  *                                 load a part's scales, stored as f16, u8, i8, or low or high 4 bits
  *   x16_e8m0, x16_ue4m3(p, part)  load halves of a part's scales of these types, since x16_fp4_table has doubled values
