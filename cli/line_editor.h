@@ -13,7 +13,7 @@ typedef struct line_editor line_editor;
 ga_status line_editor_create(bool keep_history, line_editor **out);
 void line_editor_destroy(line_editor *e); /* frees the editor; NULL is accepted */
 /* Reads one line without its newline; the caller frees it with free. Pasted text is part of the line, with its
- * newlines. Returns NULL if the input has ended, or after Ctrl-C; interrupted() is then true. */
+ * newlines. Returns NULL if the input has ended, or after Ctrl-C, in which case interrupted() is true. */
 char *line_editor_read(line_editor *e, const char *prompt);
 /* Adds a text to the history that the arrow keys show. A text of several lines is one entry. */
 void line_editor_remember(line_editor *e, const char *text);

@@ -65,14 +65,14 @@ typedef struct ga_all_reduce_norm_io {
   { sizeof(ga_all_reduce_norm_io), NULL, NULL, NULL, NULL, 0, 0, 1e-6f, 0 }
 
 /* Runs the sum, the addition to the residual and the RMS norm in one launch, or in two where the sum is large. The sum
- * and the new residual are rounded to the dtype, as they are by three separate calls. Ranks, streams and recording are
- * as for ga_all_reduce_run. */
+ * and the new residual are rounded to the dtype, so that results equal those of three separate calls. The rules of
+ * ga_all_reduce_run for ranks, streams and recording apply. */
 GA_API GA_NODISCARD ga_status ga_all_reduce_norm(ga_all_reduce *reduce, const ga_all_reduce_norm_io *io,
                                                  ga_stream *stream);
 
 /* Waits for the stream, then returns whether all calls so far received the data of all ranks. GA_ERR_TIMEOUT names the
  * missing ranks. Results of the first failed call and of all later ones are then invalid, and *reduce may only be
- * destroyed. Ranks that have waited for this one get the same error from their own call. */
+ * destroyed. Ranks that have waited for this rank get the same error from their own call. */
 GA_API GA_NODISCARD ga_status ga_all_reduce_check(ga_all_reduce *reduce, ga_stream *stream);
 
 #ifdef __cplusplus

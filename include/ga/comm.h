@@ -115,7 +115,7 @@ GA_API GA_NODISCARD ga_status ga_comm_meet(ga_comm *comm, const char *what, uint
  * once: all ranks get the same bits. */
 
 /* Gathers the `bytes` bytes at `mine` of each rank into all[ranks x bytes], in the order of ranks. `mine` must not
- * overlap `all`, except in the rank's own place there. */
+ * overlap `all`, unless it is the rank's own place in `all`. */
 GA_API GA_NODISCARD ga_status ga_comm_all_gather(ga_comm *comm, const void *mine, size_t bytes, void *all);
 /* Adds all ranks' x[n] and writes this rank's part of the sum. The part is elements [n rank / ranks, n (rank + 1) /
  * ranks), both bounds rounded down. */

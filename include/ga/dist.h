@@ -84,8 +84,8 @@ GA_API GA_NODISCARD ga_status ga_dist_unpermute(const ga_dist_layout *layout, ui
 
 /* How blocks of rows are sent between ranks. */
 typedef enum ga_dist_move {
-  /* each block goes from one rank that needs it to the next (a ring); partial results travel the same way and are added
-   * up on it */
+  /* each block goes from one rank that needs it to the next (a ring); partial results travel along the same ring and
+   * are added up on their way */
   GA_DIST_RELAY = 1,
   /* each block goes from its owner to each rank that needs it, shortly before its use; results go straight to the
    * owner */
@@ -94,7 +94,7 @@ typedef enum ga_dist_move {
 } ga_dist_move;
 
 typedef enum ga_dist_need {
-  /* whole blocks go to all ranks that have a tile with them, even a wholly masked one, as in published ring methods */
+  /* whole blocks go to all ranks with a tile of them, even if the tile is fully masked, as in published ring methods */
   GA_DIST_SEND_ALL = 1,
   GA_DIST_SEND_BLOCKS = 2,   /* whole blocks go only to ranks with a tile in which some query sees a key of the block */
   GA_DIST_SEND_STRETCHES = 3 /* only the stretches of a block in which some tile sees keys are sent */
@@ -149,7 +149,7 @@ typedef struct ga_dist_desc {
   /* Type of partial results and of their sums, in memory and on links: f32, or dtype as in many published programs.
    * With dtype, rounding errors grow with the number of ranks. 0 = f32. */
   int32_t partial_dtype;
-  float softcap; /* 0 = none; else logit = softcap * tanh(logit / softcap), as in ga_attn_desc */
+  float softcap; /* 0 = none; else logit = softcap * tanh(logit / softcap), before ALiBi and masks */
   float scale;   /* factor by which Q K^T is multiplied; 0 = 1 / sqrt(head_dim) */
 } ga_dist_desc;
 #define GA_DIST_DESC_INIT \
@@ -427,7 +427,7 @@ GA_API GA_NODISCARD ga_status ga_dist_exec_span(const ga_dist_exec *exec, int64_
 
 typedef struct ga_dist_link_options {
   size_t struct_size;
-  const char *copies; /* how GPUs send blocks, as in ga_dist_exec_options */
+  const char *copies; /* how GPUs send blocks: NULL or a name of ga_dist_exec_options.copies */
   int32_t runs;       /* number of measurements, 1 to 64; 0 = 7 */
   int32_t reserved;   /* must be 0 */
 } ga_dist_link_options;

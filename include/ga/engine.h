@@ -52,8 +52,9 @@ typedef struct ga_engine_options {
   /* tokens that the pool of KV pages holds, at least `context`. 0 = 4 x context on a CPU; on a GPU as many as fit into
    * nine tenths of the free memory */
   int64_t kv_tokens;
-  int32_t kv_dtype; /* element type of the KV cache, as in ga_session_options */
-  uint32_t flags;   /* ga_engine_flags */
+  /* ga_dtype of the KV cache: f16 (0 means this), f32, bf16, e4m3 (a scale for each token of a head), q8_0, q4_0 */
+  int32_t kv_dtype;
+  uint32_t flags; /* ga_engine_flags */
   /* bytes of the swap space: host memory, page-locked for a GPU. It holds pages of preempted requests, pages of
    * requests with keep_seconds, and with GA_ENGINE_OFFLOAD_PREFIXES other cached pages. 0 = none: preempted requests
    * evaluate their tokens again. GA_ERR_ARG: less than 0, or too little for one page of each kind of layer. The kinds

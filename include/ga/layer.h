@@ -90,7 +90,7 @@ typedef struct ga_rope_params {
   double factor;           /* LINEAR, YARN: factor by which the context is extended, 1 or more */
   double original_context; /* YARN: tokens of the context before it was extended */
   /* YARN: frequencies with at least beta_fast rotations over the original context stay. Frequencies with at most
-   * beta_slow rotations are divided by factor; between them both are blended. 0 = 32 and 1 */
+   * beta_slow rotations are divided by factor. Between the two bounds both values are blended. 0 = 32 and 1 */
   double beta_fast, beta_slow;
   double attn_factor;        /* YARN: factor of the magnitude; 0 = 1 */
   const float *freq_factors; /* [rot_dim / 2] divisors of the frequencies (Llama 3.1); NULL = none */
@@ -168,7 +168,7 @@ GA_DECLARE_OP(softmax)
 typedef enum ga_attn_merge_kind {
   GA_ATTN_MERGE_LSE = 0, /* PART, the result to merge, is an output O of attention with its LSE */
   GA_ATTN_MERGE_STATE =
-      1 /* PART, the result to merge, is a state that ga_attn wrote. It stands for O = PART / l and LSE = (m + log2 l) / log2 e */
+      1 /* PART, the result to merge, is a state of ga_attn: O = PART / l, LSE = (m + log2 l) / log2 e */
 } ga_attn_merge_kind;
 
 /* Merges partial results of attention over two sets of keys into the result over both (distributed attention, split

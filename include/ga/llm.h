@@ -208,7 +208,8 @@ typedef struct ga_generate_options {
 typedef struct ga_generate_result {
   size_t struct_size;
   int32_t n_prompt, n_generated;
-  /* seconds that the evaluation of the prompt took, including the draw of the first token, and seconds of the rest */
+  /* seconds of evaluating the prompt and drawing the first token (prompt_seconds), and of generating the other tokens
+   * (generate_seconds) */
   double prompt_seconds, generate_seconds;
   ga_finish finish;
   int32_t reserved; /* always 0 */

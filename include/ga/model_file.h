@@ -60,7 +60,7 @@ GA_API int32_t ga_model_file_shards(const ga_model_file *file);
 GA_API const char *ga_model_file_shard_path(const ga_model_file *file, int32_t shard);
 /* Returns the bytes of a shard; 0 if there is no such shard. */
 GA_API uint64_t ga_model_file_shard_bytes(const ga_model_file *file, int32_t shard);
-/* Returns the path of a file in the folder of safetensors weights; NULL if it is not there. Known names:
+/* Returns the path of a file in the folder of safetensors weights; NULL if there is no such file. Known names:
  * tokenizer.json, tokenizer_config.json, tokenizer.model, special_tokens_map.json, added_tokens.json,
  * chat_template.jinja, chat_template.json, additional_chat_templates/tool_use.jinja, vocab.txt, vocab.json, merges.txt,
  * generation_config.json, config.json. Always NULL for GGUF,

@@ -79,7 +79,7 @@ typedef struct ga_quantize_options {
    * source */
   const char *type;
   const char *importance;       /* path of an importance matrix (ga_imatrix_write), or NULL */
-  int32_t n_threads;            /* number of threads, as in ga_quantizer_create */
+  int32_t n_threads;            /* number of threads, 1 to 1024; 0 = one per CPU that this process may use */
   bool overwrite;               /* true: an existing file is replaced, once the new one is complete */
   bool pure;                    /* true: all matrices get one type, without the mixture's exceptions */
   bool dry_run;                 /* true: plan and call `tensor` for each tensor, but write nothing */

@@ -9,9 +9,9 @@
  * plan.c checks. */
 enum { BLOCK_PARTS = 3, MOST_ROW = 1024 };
 
-/* View of a block: the addresses of its tensors ("parts"), such as K and V of a DIST_KV block. They have rows of rank
- * `owner`, and heads from `head` on: part[c] is [rows, heads, dim[c]]; lse, the log-sum-exp, is [heads, rows]. tensor
- * is a dist_tensor value. A slot holds the LSE first, then the parts in order. */
+/* View of a block: the addresses of its tensors ("parts"), such as K and V of a DIST_KV block. part[c] is [rows, heads,
+ * dim[c]]; lse, the log-sum-exp, is [heads, rows]. Rows are those of rank `owner`, heads begin at `head`, and tensor is
+ * a dist_tensor value. A slot holds the LSE first, then the parts in order. */
 typedef struct block_view {
   const dist_problem *p;
   int32_t tensor, owner, head, heads, n_parts;

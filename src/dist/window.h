@@ -46,7 +46,7 @@ typedef struct dist_window {
 } dist_window;
 
 /* Allocates this rank's window and opens the windows of the others. All ranks call it. wanted is the kind of copies
- * that is requested, as in dist_rank_memory_open. */
+ * that is requested; with DIST_COPIES_AUTO, peer access is used where it is possible, else host memory. */
 GA_NODISCARD ga_status dist_window_open(const ga_dist_plan *plan, ga_comm *comm, ga_device *device, dist_copies wanted,
                                         dist_window *w);
 /* Returns the size of a rank's window in bytes. */
@@ -76,8 +76,8 @@ int64_t dist_device_bytes(int64_t bytes);
 size_t dist_device_extent(const block_view *v);
 
 /* Return addresses in the window of `rank`, for plans that collect keys. dist_window_keys returns K (part 0) or V (part
- * 1) of all tokens. dist_window_take returns the memory for the n-th message of gradients that this rank sends there.
- * If `rank` is this rank itself, n counts the messages of all ranks. */
+ * 1) of all tokens. dist_window_take returns the memory for the n-th message of gradients that this rank sends to
+ * `rank`. If `rank` is this rank itself, n counts the messages of all ranks. */
 void *dist_window_keys(const dist_window *w, int32_t rank, int part);
 void *dist_window_take(const dist_window *w, int32_t rank, int64_t n);
 

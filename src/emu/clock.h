@@ -1,6 +1,6 @@
 /* Vector clocks. Every agent (a thread, a warpgroup's products, a slot of the copy engine) counts its own steps. A
- * clock set belongs to an agent. It holds the last step of each agent that has happened, as is known, before the
- * owner's present step.
+ * clock set belongs to an agent. It holds, for each agent, the last step that is known to precede the owner's present
+ * step.
  *
  * Sets are immutable, have reference counts and are shared. Threads that left the same barrier hold the same set, so
  * that joins are mostly comparisons of pointers. */

@@ -245,7 +245,8 @@ void emu_wait_in(emu_list *list, emu_state state);
 void emu_wake(emu_thread *t);
 void emu_wake_all(emu_list *list);
 _Noreturn void emu_stop(void); /* ends the thread, because the run cannot continue */
-void emu_run_slices(void);     /* runs threads one after the other, until work other than a thread is next */
+/* runs threads one after the other, until the scheduler chooses other work than a thread */
+void emu_run_slices(void);
 /* Saves the running thread's context in *sp and switches to another thread, or to the scheduler. */
 void emu_give_way(void **sp);
 static inline bool emu_is_stuck(void) { return !emu_now.n_ready || emu_now.idle > 2 * emu_now.n_ready; }

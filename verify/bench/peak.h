@@ -9,7 +9,8 @@ typedef struct bench_peak {
   double flops;    /* arithmetic operations of one thread in one call of `run` */
 } bench_peak;
 
-/* Returns the code that reaches the f32 peak of a CPU. isas: instruction sets of the CPU, bits as in ga_caps. */
+/* Returns the code that reaches the f32 peak of a CPU. isas: instruction sets of the CPU, a mask of bits 1 <<
+ * ga_isa. */
 bench_peak bench_peak_for(uint32_t isas);
 /* Returns the code that reaches the peak of a CPU's matrix units (AMX). int8: products of 8-bit integers are summed in
  * int32; otherwise products of bf16 are summed in f32. */

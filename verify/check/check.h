@@ -41,7 +41,7 @@ typedef enum check_mode {
   CHECK_EXACT = 1,  /* inputs are small integers; results must equal the oracle's, rounded once */
   CHECK_NORMAL = 2, /* inputs are normally distributed; errors of results are bounded */
   /* as CHECK_NORMAL, with `specials` among the inputs. NaN and infinity must appear where the oracle or `plain` has
-   * them; all other elements keep the bound */
+   * them; errors of all other elements are bounded */
   CHECK_HOSTILE = 4
 } check_mode;
 
@@ -73,8 +73,8 @@ typedef struct check_arg {
   size_t align; /* alignment of the first element in bytes; 0 = that of the type's element or block */
   check_fill fill;
   double lo, hi;
-  /* number of the argument whose buffer this one shares; -1: none. The other has the same shape and becomes INOUT. The
-   * oracle, `plain` and `unit` get separate buffers, so that they always see the inputs unchanged */
+  /* number of the argument whose buffer this argument shares; -1: none. The other argument has the same shape and
+   * becomes INOUT. The oracle, `plain` and `unit` get separate buffers, so that they always see the inputs unchanged */
   int alias;
   /* op->derive makes the row's argument from the oracle's argument of the same number, such as packed weights */
   bool derived;

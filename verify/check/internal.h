@@ -154,8 +154,8 @@ check_detector check_hygiene(const check_args *a, char *text, size_t capacity);
  * differs. */
 bool check_same(const check_arg *arg, const uint8_t *a, const uint8_t *b, int64_t *at);
 
-/* Compares the values of all outputs with the oracle's. *worst: as in check_result. Writes the failure's description to
- * text. */
+/* Compares the values of all outputs with the oracle's. *worst becomes the largest error, as a fraction of the allowed
+ * error. Writes the failure's description to text. */
 check_detector check_values(check_case *c, check_args *plain, double *worst, char *text, size_t capacity);
 
 /* Returns the oracle of an op; NULL: there is none. */

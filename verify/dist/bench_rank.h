@@ -7,8 +7,9 @@
 
 typedef struct contender {
   char name[32];
-  char asked[DIST_WORD_BYTES]; /* way of copying blocks that was requested, as in ga_dist_exec_options.copies */
-  char copies[8];              /* way of copying blocks that the run chose, set by rank 0; "" on a CPU */
+  /* way of copying blocks that was requested, such as "peer" (ga_dist_exec_options.copies) */
+  char asked[DIST_WORD_BYTES];
+  char copies[8]; /* way of copying blocks that the run chose, set by rank 0; "" on a CPU */
   dist_task task;
   ga_dist_plan *plan;
   /* plan of the forward pass, which computes O and LSE for the plan of gradients; NULL if plan is a forward pass

@@ -9,8 +9,9 @@ enum { DIST_MOST_LINK_SIZES = 64, DIST_MOST_LINK_RUNS = 64 };
 typedef struct dist_links_options {
   const dist_ranks *ranks; /* options of the ranks; their number is 2 or more */
   const char *bytes;       /* sizes of blocks in bytes, separated by commas; NULL = sizes that suit the devices */
-  const char *copies;      /* way of copying blocks, as in ga_dist_link_options.copies */
-  int64_t runs;            /* number of measurements, 1 to DIST_MOST_LINK_RUNS */
+  /* way of copying blocks, such as "peer" (ga_dist_exec_options.copies); NULL = ranks choose */
+  const char *copies;
+  int64_t runs; /* number of measurements, 1 to DIST_MOST_LINK_RUNS */
 } dist_links_options;
 
 /* The measured times, the same on all ranks. */

@@ -9,7 +9,8 @@
 
 typedef struct dist_run_options {
   const dist_ranks *ranks;
-  const char *copies;   /* way of copying blocks, as in ga_dist_exec_options.copies; NULL = the executor chooses */
+  /* way of copying blocks, such as "peer" (ga_dist_exec_options.copies); NULL = the executor chooses */
+  const char *copies;
   const char *timeline; /* path of a file to which the timeline of the last run is written; NULL = none */
   int64_t runs;         /* number of runs, 1 or more */
 } dist_run_options;

@@ -6,9 +6,10 @@
 
 typedef struct dist_summary {
   int64_t pairs, most_pairs, sent, most_received, most_memory, most_message, steps;
-  /* balance of the ranks' work: mean number of pairs of a query and a key / the most of any rank */
+  /* balance of the ranks' work: mean number of pairs of a query and a key of a rank / the most pairs of any rank */
   double rank_balance;
-  /* the same balance, if all ranks wait for the slowest one in each stage */
+  /* mean number of pairs of a rank / sum over stages of the most pairs of any rank: ranks wait for the slowest one in
+   * each stage */
   double stage_balance;
 } dist_summary;
 

@@ -149,7 +149,7 @@ static void load_row(ga_dtype dtype, const uint8_t *row, float *out, int64_t n, 
 }
 
 /* Returns the row of the tensor that holds key j, where j counts the rows of all stretches in order. Sets *left to the
- * number of rows from there to the end of the stretch. */
+ * number of rows from this row to the end of its stretch. */
 static int64_t stretch_row(const ga_attn_stretch *kv, int64_t j, int64_t *left) {
   for (; j >= kv->rows; kv++) j -= kv->rows;
   *left = kv->rows - j;
