@@ -9,8 +9,9 @@
 #include "cli/sampling_model.h"
 
 typedef struct sampling_args {
-  double temperature, top_p, min_p, typical, repeat, presence, frequency; /* NaN: the option was not given */
-  int64_t top_k, seed, max_tokens, repeat_last;                           /* top_k: -1 if the option was not given */
+  /* temperature, top_p, min_p, repeat: NaN if the option was not given */
+  double temperature, top_p, min_p, typical, repeat, presence, frequency;
+  int64_t top_k, seed, max_tokens, repeat_last; /* top_k: -1 if the option was not given */
   cmd_texts stop;
 } sampling_args;
 

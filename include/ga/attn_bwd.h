@@ -62,7 +62,7 @@ typedef struct ga_attn_bwd_io {
   const float *lse;   /* log sum exp of each row of logits, from the forward pass */
   void *dq, *dk, *dv; /* gradients; they must overlap neither each other nor an input */
   float *dsinks;      /* SINKS: [q_heads] gradients of the sinks */
-  /* all 0 = contiguous, with dimensions in the order that the top of this file shows */
+  /* strides of the tensors; all 0 = contiguous, with dimensions in the order that the top of this file shows */
   ga_attn_strides q_stride, k_stride, v_stride, o_stride, dout_stride, dq_stride, dk_stride, dv_stride;
   /* VARLEN: [batch + 1] row of each sequence's first query (q_start), and of its first key (kv_start) */
   const int32_t *q_start, *kv_start;

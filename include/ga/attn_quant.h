@@ -58,8 +58,8 @@ typedef struct ga_attn_quant_io {
   float *scale; /* scales [batch, heads, tokens / scale_tokens rounded up], written unless scale_tokens is 0 */
   /* with scale_tokens 0: the caller's scales, one for the tensor or one for each head; its `block` is not used */
   ga_attn_scale given;
-  /* all 0 = contiguous, with dimensions in the orders that the top of this file shows. VALUES: y_stride.token is the
-   * distance between dims */
+  /* strides of x and y; all 0 = contiguous, with dimensions in the orders that the top of this file shows. VALUES:
+   * y_stride.token is the distance between dims */
   ga_attn_strides x_stride, y_stride;
   const int32_t *positions; /* with rot_dim: [batch, tokens] positions of the tokens */
   const float *inv_freq;    /* with rot_dim: [rot_dim / 2] frequencies, see ga_rope_freqs */

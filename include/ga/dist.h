@@ -208,7 +208,7 @@ typedef struct ga_dist_cost {
   int64_t steps;                      /* number of steps of the rank */
   int64_t tiles;                      /* number of the rank's tiles, which are calls of attention */
   int64_t pairs;                      /* triples of query, key and query head that the rank computes */
-  int64_t sent_bytes, received_bytes; /* bytes over all links of the rank */
+  int64_t sent_bytes, received_bytes; /* bytes that the rank sends and receives, over all its links */
   int64_t sends, receives;            /* numbers of messages that the rank sends and receives */
   int64_t memory_bytes;  /* bytes of blocks and partial results of other ranks, besides inputs and outputs */
   int64_t message_bytes; /* bytes of the largest message */
@@ -227,7 +227,8 @@ GA_API int32_t ga_dist_plan_stages(const ga_dist_plan *plan);
 /* Returns the number of ranks; 0 for NULL. */
 GA_API int32_t ga_dist_plan_ranks(const ga_dist_plan *plan);
 
-/* The work and the traffic of one rank in one stage. */
+/* The work and the traffic of one rank in one stage, counted as in ga_dist_cost: pairs are triples of query, key and
+ * query head. */
 typedef struct ga_dist_stage {
   size_t struct_size;
   int64_t tiles, pairs;
@@ -317,7 +318,7 @@ GA_API GA_NODISCARD ga_status ga_dist_plan_simulate(const ga_dist_plan *plan, co
 
 typedef struct ga_dist_exec ga_dist_exec;
 
-/* Tensors of one rank, on ctx's device. A rank without rows may leave pointers NULL. */
+/* Tensors of one rank, on the executor's device. A rank without rows may leave pointers NULL. */
 typedef struct ga_dist_tensors {
   size_t struct_size;
   uint64_t q_layout, kv_layout; /* ids of the layouts of the rows below */
@@ -326,7 +327,8 @@ typedef struct ga_dist_tensors {
   float *lse;       /* log sum exp of each row of logits: written by forward plans, read by backward plans */
   const void *dout; /* gradient of o; backward only */
   void *dq, *dk, *dv;
-  /* [q_heads], the same on all ranks, on ctx's device; read if the plan has GA_DIST_SINKS or GA_DIST_ALIBI */
+  /* [q_heads] logits of sinks and slopes of ALiBi, the same on all ranks; read if the plan has GA_DIST_SINKS or
+   * GA_DIST_ALIBI */
   const float *sinks, *alibi;
   /* [q_heads], backward with sinks: gradients of the sinks, written with the sums over the rank's own queries. The
    * caller adds up the ranks with ga_comm_all_reduce */

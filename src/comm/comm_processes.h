@@ -74,7 +74,8 @@ typedef struct process_link {
   uint64_t cursor;
   /* Offset of the message that was sent last; 0: none. */
   uint64_t tail;
-  wanted_message *first, **last; /* Receives that have begun and not ended, oldest first. */
+  /* List of the receives that have begun and not ended, oldest first; *last is its end, NULL. */
+  wanted_message *first, **last;
 } process_link;
 
 typedef struct process_comm {

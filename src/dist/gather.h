@@ -64,7 +64,7 @@ typedef struct gather_call {
 } gather_call;
 
 /* Entries [first, first + n) of gather_list.calls, which run as one call of packed sequences. A single call (n = 1) is
- * not packed. */
+ * not packed. max_q and max_k are the entries' largest n_q and n_k. */
 typedef struct gather_batch {
   int64_t first, n;
   int64_t max_q, max_k;

@@ -195,7 +195,8 @@ typedef struct dist_work {
   bool sees;                    /* True: some query of the tiles sees some key. */
 } dist_work;
 
-/* A transfer of one block from one rank to another. */
+/* A transfer of a block from one rank to another. The block has kind `tensor`, head group `group`, and the owner's
+ * stretches plan->pieces[piece] to plan->pieces[piece + pieces - 1]. */
 typedef struct dist_travel {
   int32_t stage, from, to;
   int32_t tensor, owner, group;

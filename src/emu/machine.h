@@ -151,7 +151,8 @@ typedef struct emu_named {
   emu_site at;
 } emu_named;
 
-/* One product (wgmma instruction) of a warpgroup. */
+/* One product (wgmma instruction) of a warpgroup. a and b are descriptors of its operands; with a_regs, A is in `regs`,
+ * the registers of 128 threads. */
 typedef struct emu_op {
   int type, n, trans_a, trans_b, accumulate;
   bool a_regs, done;

@@ -116,7 +116,7 @@ typedef struct client_series {
 
 typedef struct client_summary {
   size_t n;
-  double mean, median, p90, p99, max; /* all are 0 if n is 0 */
+  double mean, median, p90, p99, max; /* statistics of the n numbers of a series; all are 0 if n is 0 */
 } client_summary;
 
 GA_NODISCARD bool client_series_add(client_series *s, double x);
@@ -132,7 +132,8 @@ typedef struct client_error {
   int64_t n;
 } client_error;
 
-/* The results of one level of load. Times are in seconds. */
+/* The results of one level of load. Times are in seconds; `good` is the number of requests that met the bounds of
+ * goodput. */
 typedef struct client_level {
   double level; /* number of concurrent streams, or arrivals per second */
   /* times to the first token (ttft), between chunks (itl), per token after the first one (tpot, one for each request),
@@ -206,7 +207,8 @@ GA_NODISCARD ga_status client_run_level(client_pool *p, double level, client_lev
 
 /* --- report --- */
 
-/* A level with summaries of its times, and rates per second. */
+/* A level with summaries of its times, and rates per second: of requests, output tokens, all tokens, and requests that
+ * met the bounds of goodput. */
 typedef struct client_row {
   const client_level *l;
   client_summary ttft, itl, tpot, e2e;
