@@ -10,8 +10,8 @@
 typedef struct chat {
   open_args open;         /* options with which the model was opened */
   sampling_args sampling; /* sampling options in use */
-  /* sampling options of the command line. Options that were not given have the marks of sampling_args, because their
-   * defaults depend on the model */
+  /* sampling options of the command line. Options that were not given keep the values that sampling_args reserves for
+   * this, because their defaults depend on the model */
   sampling_args asked;
   opened o;
   char path[4096]; /* path of the open model; its name may meanwhile stand for another model */

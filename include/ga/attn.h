@@ -224,7 +224,8 @@ typedef struct ga_attn_io {
   /* array of ready words on the device, which other kernels or other GPUs raise. NULL if no stretch waits */
   const uint32_t *ready;
   /* With ready: a word on the device. If a stretch's ready word does not reach its value within ready_polls reads, 1 +
-   * the number of the stretch is written here. O and LSE are then invalid. Otherwise the word is not written. */
+   * the stretch's index in kv_stretches is written to *ready_error. O and LSE are then invalid. Otherwise the word is
+   * not written. */
   int32_t *ready_error;
   /* With ready: number of reads of a ready word after which a wait fails. 0 = 2^22, some 5 s on a GPU */
   int64_t ready_polls;
@@ -236,9 +237,9 @@ typedef struct ga_attn_io {
 /* Validates the description, chooses a kernel, computes the workspace size and loads the kernel's code. Nothing is
  * enqueued. */
 GA_API GA_NODISCARD ga_status ga_attn_plan(ga_ctx *ctx, const ga_attn_desc *desc, ga_plan **out);
-/* Plans with the kernel of the given id (`ga kernels`) in place of the planner's choice. Calls of different sizes that
- * use one kernel agree bit by bit. GA_ERR_UNSUPPORTED: the kernel cannot run the description. GA_ERR_ARG: there is no
- * such id. */
+/* Plans with the kernel of the given id (`ga kernels`) in place of the planner's choice. With one kernel, calls of
+ * different sizes agree bit by bit in the rows of O that they have in common. GA_ERR_UNSUPPORTED: the kernel cannot run
+ * the description. GA_ERR_ARG: there is no such id. */
 GA_API GA_NODISCARD ga_status ga_attn_plan_row(ga_ctx *ctx, const ga_attn_desc *desc, const char *row, ga_plan **out);
 /* Enqueues the planned call. workspace: ga_plan_workspace_bytes(plan) bytes of device memory, 256-byte aligned; NULL
  * when 0. */

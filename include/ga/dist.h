@@ -220,7 +220,7 @@ typedef struct ga_dist_cost {
 #define GA_DIST_COST_INIT \
   { sizeof(ga_dist_cost), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
 GA_API GA_NODISCARD ga_status ga_dist_plan_cost(const ga_dist_plan *plan, int32_t rank, ga_dist_cost *cost);
-/* Writes the grid as the method and the builder have filled it in. */
+/* Writes the plan's grid. The method and the builder have replaced the zeros of ga_dist_desc.grid. */
 GA_API GA_NODISCARD ga_status ga_dist_plan_grid(const ga_dist_plan *plan, ga_dist_grid *grid);
 /* Returns the number of stages. In a stage all ranks exchange blocks, then compute, then merge. 0 for NULL. */
 GA_API int32_t ga_dist_plan_stages(const ga_dist_plan *plan);
@@ -321,7 +321,7 @@ typedef struct ga_dist_exec ga_dist_exec;
 /* Tensors of one rank, on the executor's device. A rank without rows may leave pointers NULL. */
 typedef struct ga_dist_tensors {
   size_t struct_size;
-  uint64_t q_layout, kv_layout; /* ids of the layouts of the rows below */
+  uint64_t q_layout, kv_layout; /* ids (ga_dist_layout_id) of the layouts of the query rows, and of the key rows */
   const void *q, *k, *v;
   void *o;
   float *lse;       /* log sum exp of each row of logits: written by forward plans, read by backward plans */
@@ -331,7 +331,7 @@ typedef struct ga_dist_tensors {
    * GA_DIST_ALIBI */
   const float *sinks, *alibi;
   /* [q_heads], backward with sinks: gradients of the sinks, written with the sums over the rank's own queries. The
-   * caller adds up the ranks with ga_comm_all_reduce */
+   * caller adds up the ranks' dsinks with ga_comm_all_reduce */
   float *dsinks;
 } ga_dist_tensors;
 #define GA_DIST_TENSORS_INIT \

@@ -46,8 +46,8 @@ typedef enum ga_gemm_flags {
    * f32. */
   GA_GEMM_FAST_SUM = 128,
   /* Batch-invariant: a row of Y depends, bit by bit, on its row of X and on W, not on m or the other rows. The planner
-   * chooses among the kernels with this property as if m were 32. The call returns GA_ERR_UNSUPPORTED if there is
-   * none. */
+   * chooses among the kernels with this property as if m were 32. The call returns GA_ERR_UNSUPPORTED if no kernel has
+   * the property. */
   GA_GEMM_INVARIANT = 256,
   /* X is rounded to e4m3 before the product, with a scale for each 128 consecutive elements of a row, as ga_convert
    * makes them with GA_CONVERT_SCALES_ROW. W is e4m3_128, so that codes are multiplied by codes ("W8A8"); its codes
@@ -76,7 +76,7 @@ typedef struct ga_gemm_desc {
   int64_t w_stride;
   int32_t w_dtype;  /* ga_dtype of W: any weight type */
   int32_t x_dtype;  /* ga_dtype of X: f32, f16 or bf16, or e4m3 if W is e4m3 */
-  int32_t y_dtype;  /* f32, f16, bf16 */
+  int32_t y_dtype;  /* ga_dtype of Y: f32, f16, bf16 */
   int32_t w_layout; /* ga_layout of W */
   int32_t act;      /* ga_act_kind */
   uint32_t flags;   /* ga_gemm_flags */

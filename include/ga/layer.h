@@ -26,7 +26,7 @@ typedef struct ga_norm_desc {
   int64_t rows, width;
   int64_t x_stride, y_stride;
   int32_t kind;             /* ga_norm_kind */
-  int32_t x_dtype, y_dtype; /* f32, f16, bf16 */
+  int32_t x_dtype, y_dtype; /* ga_dtype of X and of Y: f32, f16, bf16 */
   float eps;                /* RMS, LAYER: added to the mean square or to the variance; L2: smallest divisor */
   int64_t residual_stride;
 } ga_norm_desc;
@@ -61,7 +61,7 @@ typedef struct ga_rope_desc {
   int32_t head_dim; /* number of elements of a head, 1 to 16384 */
   int32_t rot_dim;  /* number of leading elements of a head that are rotated, even */
   int32_t pairs;    /* ga_rope_pairs */
-  int32_t x_dtype;  /* f32, f16, bf16 */
+  int32_t x_dtype;  /* ga_dtype of X: f32, f16, bf16 */
   float magnitude;  /* factor by which cos and sin are multiplied */
 } ga_rope_desc;
 #define GA_ROPE_DESC_INIT \
@@ -109,7 +109,7 @@ typedef struct ga_act_desc {
   int64_t rows, width;
   int64_t x_stride, g_stride, y_stride;
   int32_t act;   /* ga_act_kind */
-  int32_t dtype; /* f32, f16, bf16 */
+  int32_t dtype; /* ga_dtype of X, G and Y: f32, f16, bf16 */
 } ga_act_desc;
 #define GA_ACT_DESC_INIT \
   { sizeof(ga_act_desc), 0, 0, 0, 0, 0, 0, GA_F32 }
@@ -129,7 +129,7 @@ typedef struct ga_add_desc {
   int64_t rows, width;
   int64_t x_stride, b_stride, y_stride;
   int64_t b_rows; /* number of rows of B: rows, or 1 */
-  int32_t dtype;  /* f32, f16, bf16 */
+  int32_t dtype;  /* ga_dtype of X, B and Y: f32, f16, bf16 */
   float scale;    /* factor of X: Y = scale * X + B */
 } ga_add_desc;
 #define GA_ADD_DESC_INIT \
@@ -184,8 +184,8 @@ typedef struct ga_attn_merge_desc {
   /* strides in elements: part_token between rows of PART, part_head between its heads, part_lse_head between heads of
    * part_lse, or of m and l. 0 = heads * dim, dim, rows */
   int64_t part_token, part_head, part_lse_head;
-  int32_t heads;      /* 1 to 65536 */
-  int32_t dim;        /* 1 to 1024 */
+  int32_t heads;      /* number of heads of O, 1 to 65536 */
+  int32_t dim;        /* elements of a head of O, 1 to 1024 */
   int32_t kind;       /* ga_attn_merge_kind */
   int32_t part_dtype; /* ga_dtype of PART: f32, f16 or bf16; 0 = f32. A state is f32 */
 } ga_attn_merge_desc;
@@ -194,7 +194,7 @@ typedef struct ga_attn_merge_desc {
 
 typedef struct ga_attn_merge_io {
   float *o, *lse;
-  const void *part;      /* PART, of part_dtype */
+  const void *part;      /* PART, the partial result that is merged into o and lse, of type part_dtype */
   const float *part_lse; /* LSE of PART; for a state m. PART and its LSE must overlap neither o nor lse */
   const float *part_l;   /* l of a state; NULL for GA_ATTN_MERGE_LSE */
 } ga_attn_merge_io;
@@ -210,7 +210,7 @@ typedef struct ga_embed_desc {
   int64_t tokens, vocab, width;
   int64_t y_stride;
   int32_t w_dtype;  /* ga_dtype of the table: any weight type */
-  int32_t y_dtype;  /* f32, f16, bf16 */
+  int32_t y_dtype;  /* ga_dtype of Y: f32, f16, bf16 */
   float scale;      /* factor by which rows are multiplied */
   int32_t reserved; /* must be 0 */
 } ga_embed_desc;
@@ -242,7 +242,7 @@ typedef struct ga_kv_store_desc {
   int32_t heads;              /* number of heads of K and V, 1 to 65536 */
   int32_t head_dim;           /* number of elements of a head of K, 1 to 16384 */
   int32_t v_dim;              /* number of elements of a head of V, 1 to 16384; 0 = head_dim */
-  int32_t x_dtype;            /* f32, f16, bf16 */
+  int32_t x_dtype;            /* ga_dtype of the new rows of K and V: f32, f16, bf16 */
   int32_t kv_dtype;           /* ga_dtype of the caches: f32, f16, bf16, e4m3, block types */
   int32_t reserved;           /* must be 0 */
 } ga_kv_store_desc;

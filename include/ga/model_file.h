@@ -74,8 +74,9 @@ typedef struct ga_model_tensor {
   const char *source_name; /* name in the file */
   ga_tensor view;          /* row-major, slowest dimension first (GGUF's ne reversed), contiguous, read-only */
   int32_t part;            /* number of the shard that has the tensor */
-  bool is_aligned;         /* data is at a multiple of its element size (GGUF: always; safetensors: nearly always) */
-  uint64_t offset, bytes;  /* the tensor has bytes [offset, offset + bytes) of its shard */
+  /* the data begins at a multiple of the element size (GGUF: always; safetensors: nearly always) */
+  bool is_aligned;
+  uint64_t offset, bytes; /* the tensor has bytes [offset, offset + bytes) of its shard */
 } ga_model_tensor;
 
 GA_API int64_t ga_model_file_tensor_count(const ga_model_file *file);

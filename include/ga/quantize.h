@@ -63,7 +63,7 @@ typedef struct ga_quantize_tensor {
   int32_t wanted;
   int32_t left_out;    /* 1: the tensor is not written, since no architecture of GA uses it */
   int64_t rows;        /* product of all dimensions but the last */
-  int64_t cols;        /* the last dimension */
+  int64_t cols;        /* size of the last dimension */
   uint64_t bytes_from; /* bytes in the source */
   uint64_t bytes_to;   /* bytes in the new file */
   int32_t weighted;    /* 1: errors are weighted by the importance matrix */

@@ -9,7 +9,7 @@
 enum {
   EMU_LANES = 32,
   EMU_MAX_THREADS = 1024, /* largest number of threads of a block */
-  EMU_MAX_CLUSTER = 16,   /* largest number of blocks of a cluster; 8 is portable */
+  EMU_MAX_CLUSTER = 16,   /* largest number of blocks of a cluster; all devices with clusters allow 8 */
   EMU_SMEM_BASE = 1024,   /* bytes at the start of the shared-memory window that belong to the system */
   EMU_SMEM_MAX = 232448,  /* bytes of dynamic shared memory of a block of sm_90 */
   EMU_NAMED = 16,         /* number of named barriers of a block */

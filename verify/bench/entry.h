@@ -24,7 +24,7 @@ typedef struct bench_entry {
   /* clock in MHz and power in W: sums over n_telemetry readings, which are taken while a round runs */
   double mhz, watts;
   int64_t n_telemetry;
-  double next_telemetry; /* earliest time of the next such reading, in seconds of the host's clock */
+  double next_telemetry; /* earliest time of the next reading of clock and power, in seconds of the host's clock */
 } bench_entry;
 
 /* Opens an entry for the row `kernel` on standard shape number `shape`. budget: total bytes of its sets of arguments.

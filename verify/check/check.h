@@ -79,7 +79,8 @@ typedef struct check_arg {
   /* op->derive makes the row's argument from the oracle's argument of the same number, such as packed weights */
   bool derived;
   /* --- set by the framework --- */
-  /* copies of the buffer on the host; each has a guard, an offset, the payload and a guard */
+  /* copies of the buffer on the host, with its contents before and after a run, and one for scratch. Each copy has a
+   * guard, an offset, the elements and a guard */
   uint8_t *before, *after, *scratch;
   size_t bytes;        /* size of each copy in bytes */
   size_t repeat_bytes; /* with c->timing: bytes that `before` has; the rest of the argument repeats them */
@@ -132,7 +133,7 @@ typedef struct check_op {
    * the oracle's arguments. */
   void (*excuse)(const check_case *c, const check_arg *arg, const void *io, bool *excused, int64_t n);
   /* Compares one output with the oracle's, in place of the framework. got, want: values of the row and of the oracle.
-   * Returns NULL, or a description of the fault that outlives the call. */
+   * Returns NULL, or a text that describes the fault and outlives the call. */
   const char *(*judge)(const check_case *c, const check_arg *arg, const double *got, const double *want, int64_t n);
   /* Writes fields of a description that its arguments do not show, for the report, such as "act=1 flags=3". */
   void (*describe)(const void *desc, char *text, size_t capacity);
@@ -172,7 +173,8 @@ struct check_case {
 
 /* --- functions for check_op.draw --- */
 
-/* Draws a size in [lo, hi]. Edge shapes give powers of two, their neighbours, zero and one, if they are at least lo. */
+/* Draws a size in [lo, hi]. In draws of an edge shape (check_case.edge) it is zero, one, or a size at or next to a
+ * kernel's tile size, brought into [lo, hi]. */
 int64_t check_dim(check_case *c, int64_t lo, int64_t hi);
 /* Draws a size as check_dim does, for dimensions that determine the number of a GPU's blocks: tokens, sequences, rows.
  * Under --stress two of three sizes are hi / 2 to 8 hi. */

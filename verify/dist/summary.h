@@ -8,8 +8,8 @@ typedef struct dist_summary {
   int64_t pairs, most_pairs, sent, most_received, most_memory, most_message, steps;
   /* balance of the ranks' work: mean number of pairs of a query and a key of a rank / the most pairs of any rank */
   double rank_balance;
-  /* mean number of pairs of a rank / sum over stages of the most pairs of any rank: ranks wait for the slowest one in
-   * each stage */
+  /* balance if ranks wait for the slowest rank in each stage: mean number of pairs of a rank / sum over stages of the
+   * most pairs of any rank */
   double stage_balance;
 } dist_summary;
 
