@@ -69,7 +69,8 @@ extern "C" {
 
 /* --- src/op/attn.toml: ga_attn_flags desc --- */
 typedef enum ga_attn_flags {
-  /* query i of a sequence's n_q sees keys j <= i + n_kv - n_q of its n_kv: the last query sees all */
+  /* query i of a sequence sees keys j <= i + n_kv - n_q; n_q and n_kv are its numbers of queries and keys, so that the
+   * last query sees all keys */
   GA_ATTN_CAUSAL = 1,
   /* sequences are packed: q_start and kv_start give the first rows of each; batch strides are unused */
   GA_ATTN_VARLEN = 2,

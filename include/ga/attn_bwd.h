@@ -39,7 +39,7 @@ typedef struct ga_attn_bwd_desc {
   size_t struct_size;
   int64_t batch;         /* number of sequences */
   int64_t max_q, max_kv; /* largest numbers of queries and of keys of any sequence; the exact numbers unless VARLEN */
-  /* VARLEN: numbers of tokens in the tensors of queries and of keys; with LENGTHS at most 2^40. Else 0 */
+  /* VARLEN: numbers of tokens in the tensors of queries and of keys; with LENGTHS at most 2^40. Without VARLEN: 0 */
   int64_t total_q, total_kv;
   int32_t q_heads, kv_heads; /* numbers of heads of Q, and of K and V, 1 to 65536; q_heads is a multiple of kv_heads */
   int32_t head_dim;          /* elements of a head of Q and K, 1 to 1024 */

@@ -35,7 +35,8 @@ typedef enum ga_engine_flags {
   GA_ENGINE_OFFLOAD_PREFIXES = 4,
   /* measures the step_gap fields of ga_engine_stats, at the cost of two GPU events in each step */
   GA_ENGINE_TIME_STEPS = 8,
-  /* rounds activations to e4m3 as GA_SESSION_E4M3_ACTIVATIONS does; with GA_ENGINE_DETERMINISTIC in all steps */
+  /* rounds activations to e4m3 as GA_SESSION_E4M3_ACTIVATIONS does; with GA_ENGINE_DETERMINISTIC also in steps of few
+   * tokens */
   GA_ENGINE_E4M3_ACTIVATIONS = 16
 } ga_engine_flags;
 
@@ -220,7 +221,8 @@ typedef struct ga_engine_stats {
   int64_t swap_pages; /* pages of the swap space */
   int64_t swap_pages_used;                      /* pages of the swap space that are in use now */
   uint64_t swapped_out_bytes, swapped_in_bytes; /* bytes of pages copied to the swap space, and back from it */
-  /* with GA_ENGINE_TIME_STEPS: number of gaps measured, between two steps with requests running all the time */
+  /* with GA_ENGINE_TIME_STEPS: number of measured gaps between consecutive steps. A gap counts only if requests ran all
+   * the time */
   uint64_t step_gaps;
   /* with GA_ENGINE_TIME_STEPS: median and 99th percentile of the gaps between steps, in seconds, exact to 5 %. A gap is
    * the time from the last kernel of a step to the first kernel of the next. The device is idle in it, or copies

@@ -195,7 +195,7 @@ typedef struct ga_attn_merge_desc {
 typedef struct ga_attn_merge_io {
   float *o, *lse;
   const void *part;      /* PART, the partial result that is merged into o and lse, of type part_dtype */
-  const float *part_lse; /* LSE of PART; for a state m. PART and its LSE must overlap neither o nor lse */
+  const float *part_lse; /* LSE of PART, or m of a state. PART and part_lse must overlap neither o nor lse */
   const float *part_l;   /* l of a state; NULL for GA_ATTN_MERGE_LSE */
 } ga_attn_merge_io;
 

@@ -54,7 +54,7 @@ typedef struct ga_session_options {
  * step the hidden state is copied from each device to the next. */
 typedef struct ga_model_options {
   size_t struct_size;
-  ga_progress_fn progress; /* called with the bytes of weights loaded so far and their sum; may be NULL */
+  ga_progress_fn progress; /* called with the bytes of weights loaded so far, and of all weights; may be NULL */
   void *user;
   /* number of layers on GPUs, counted from the last layer; the CPU has the other layers. -1 = as many as fit */
   int32_t gpu_layers;
@@ -100,7 +100,7 @@ typedef struct ga_model_info {
   char name[96];    /* general.name of the file, "" if it has none */
   int32_t n_layers, width, ff_width, n_heads, n_kv_heads, head_dim, vocab;
   int32_t context;     /* tokens of the context that the model was trained for */
-  int32_t window;      /* tokens of the sliding window of its local layers; 0 = none */
+  int32_t window;      /* tokens of the sliding window of the model's local layers; 0 = none */
   bool is_encoder;     /* the model gives embeddings only; it cannot generate */
   uint64_t n_params;   /* number of weights (single numbers) of the model */
   uint64_t file_bytes; /* bytes of the weights in the file */
@@ -192,13 +192,14 @@ typedef struct ga_generate_options {
   size_t struct_size;
   int32_t max_tokens;           /* largest number of tokens to generate, at least 1 */
   bool ignore_eog;              /* true: generation goes on after an end-of-generation token */
-  bool show_special;            /* true: the text of control tokens is passed, too */
+  bool show_special;            /* true: the text of control tokens is passed to `text`, too */
   uint64_t seed;                /* seed of the random generator that draws the tokens */
   const ga_sample_desc *sample; /* parameters of the draws, whose vocab is ignored; NULL = greedy */
   int32_t penalty_last;         /* number of last tokens to which penalties apply; 0 = 64, -1 = all */
   int32_t n_bias;
   const ga_logit_bias *bias;
-  ga_progress_fn progress; /* called with the tokens of the prompt evaluated so far and their number; may be NULL */
+  /* called with the number of prompt tokens evaluated so far, and of all prompt tokens; may be NULL */
+  ga_progress_fn progress;
   ga_text_fn text;
   void *user;
 } ga_generate_options;

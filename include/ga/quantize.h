@@ -85,7 +85,8 @@ typedef struct ga_quantize_options {
   bool dry_run;                 /* true: plan and call `tensor` for each tensor, but write nothing */
   bool reserved;                /* must be false */
   ga_quantize_tensor_fn tensor; /* called for each tensor before writing; may be NULL */
-  ga_progress_fn progress;      /* called with the bytes of the source read so far and their sum; may be NULL */
+  /* called with the bytes of the source read so far, and all bytes of the source; may be NULL */
+  ga_progress_fn progress;
   void *user;
   /* [n_tensor_types] texts "NAME=TYPE" that override the mixture; the first that matches counts. NAME is a pattern of
    * fnmatch(3) for a matrix. It matches the whole name, or the name without ".weight" and "blk.N.": "attn_v=q8_0",

@@ -70,8 +70,8 @@ GA_API const char *ga_dtype_name(ga_dtype dtype);
 GA_API bool ga_dtype_is_read_only(ga_dtype dtype);
 /* Returns the type of a name, in lower or upper case; GA_DTYPE_NONE if there is none. */
 GA_API ga_dtype ga_dtype_from_name(const char *name);
-/* Computes the bytes of `elems` contiguous elements. GA_ERR_SHAPE: elems is negative, overflows or is no multiple of
- * the block. */
+/* Computes the bytes of `elems` contiguous elements. GA_ERR_SHAPE: elems is negative or no multiple of the block, or
+ * the bytes overflow. */
 GA_API GA_NODISCARD ga_status ga_dtype_bytes(ga_dtype dtype, int64_t elems, uint64_t *bytes);
 
 /* The order of a matrix's elements in memory. Native is row after row in the type's own blocks. ga_pack makes the other

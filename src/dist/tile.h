@@ -94,8 +94,8 @@ static inline uint32_t dist_order_flag(const dist_problem *p) {
 int64_t dist_device_scratch(const ga_dist_plan *plan, int32_t rank);
 ga_status dist_device_forward(const tile_job *job, const tile_call *c, const tile_heads *h, const tile_rows *at);
 ga_status dist_device_backward(const tile_job *job, const tile_call *c, const tile_heads *h, const tile_rows *at);
-/* Sets *due to false if d's rehearsal set already has the description of this op. Otherwise adds it and sets *due to
- * true. */
+/* Sets *due to false if d's rehearsal set already has the op's description `desc`. Otherwise adds the description and
+ * sets *due to true. */
 GA_NODISCARD ga_status dist_device_is_due(const tile_device *d, const void *desc, size_t bytes, bool *due);
 
 /* Enqueue the work of dist_copy_block, dist_merge_block, dist_clear_block and dist_convert_block. Sums are f32. */

@@ -105,7 +105,8 @@ typedef struct check_op {
   void (*oracle_types)(void *desc);
   ga_status (*plain)(const ga_kernel *kernel, const void *desc, const void *io);
   /* --- optional --- */
-  /* Runs the launches of the row and of the oracle instead of ga_plan_steps_launch, for ops of several ranks. */
+  /* Runs the launches of the row and of the oracle, in place of ga_plan_steps_launch. It is for ops of several
+   * ranks. */
   ga_status (*launch)(const ga_plan_steps *steps, const void *desc, const void *io, void *workspace, ga_stream *stream);
   /* Makes the values of an argument with CHECK_FILL_OP. It is called for these arguments in the order of their numbers,
    * and may set c->expect. */
