@@ -63,7 +63,7 @@ typedef struct ga_attn_quant_io {
   ga_attn_strides x_stride, y_stride;
   const int32_t *positions; /* with rot_dim: [batch, tokens] positions of the tokens */
   const float *inv_freq;    /* with rot_dim: [rot_dim / 2] frequencies, see ga_rope_freqs */
-  float *mean;              /* with centre: written with the means, [batch, heads, dim] */
+  float *mean;              /* with centre: output, [batch, heads, dim] means of the columns of x */
 } ga_attn_quant_io;
 /* --- end of src/op/attn_quant.toml --- */
 

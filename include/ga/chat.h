@@ -54,8 +54,8 @@ GA_API const char *ga_template_role(const ga_template *tpl, int32_t index);
 
 /* Renders with the keys of a JSON object as variables: messages, tools, add_generation_prompt, bos_token, and any
  * other. *text gets *n bytes of UTF-8 and a NUL that is not counted; release it with ga_template_text_free.
- * GA_ERR_FORMAT: the text is not JSON, or no object; the template refused the messages (raise_exception, whose text is
- * in ga_error_text()); an operation on values that do not have it, such as undefined + 1. GA_ERR_UNSUPPORTED: an
+ * GA_ERR_FORMAT: json_context is not JSON, or no object; the template refused the messages (raise_exception, whose text
+ * is in ga_error_text()); an operation on values that do not have it, such as undefined + 1. GA_ERR_UNSUPPORTED: an
  * unknown filter, test or method. GA_ERR_TIMEOUT, GA_ERR_NOMEM: a limit was exceeded. */
 GA_API GA_NODISCARD ga_status ga_template_render(const ga_template *tpl, const char *json_context, size_t bytes,
                                                  const ga_template_limits *limits_or_null, char **text, size_t *n);

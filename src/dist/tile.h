@@ -23,7 +23,7 @@ typedef struct tile_job {
   ga_ctx *ctx;
   const dist_step *step;
   int64_t steps;      /* Number of tiles from `step` on that are computed together: 1, or dist_tiles_together. */
-  block_view q, kv;   /* Views of Q (or G in the backward), and of K and V. */
+  block_view q, kv;   /* Views of Q (in the backward of a DIST_G block), and of K and V. */
   block_view out;     /* View of O, or of dQ in the backward. */
   block_view dkv;     /* View of dK and dV, in the backward only. */
   const float *alibi; /* ALiBi slopes, [q_heads]. NULL: none. */

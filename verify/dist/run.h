@@ -27,9 +27,9 @@ typedef struct dist_run_found {
   dist_timeline timeline;
 } dist_run_found;
 
-/* Verifies the plan's rules (ga_dist_plan_verify), runs it on all ranks, and compares the results with one rank's.
- * Returns GA_ERR_INTERNAL if results differ by more than rounding, or if another number of bytes was sent than the plan
- * has. */
+/* Verifies the plan's rules (ga_dist_plan_verify), runs the plan on all ranks, and compares the results with one
+ * rank's. Returns GA_ERR_INTERNAL if results differ by more than rounding, or if another number of bytes was sent than
+ * the plan has. */
 GA_NODISCARD ga_status dist_run(const dist_run_options *o, const dist_task *t, const ga_dist_plan *plan,
                                 dist_run_found *out);
 void dist_run_free(dist_run_found *f);

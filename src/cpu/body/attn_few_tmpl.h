@@ -73,7 +73,7 @@ GA_INLINE void few_scores_of(ga_dtype dtype, int rows, const attn_tile *t, int f
     vf sum[FEW][VN];
     for (int64_t j = 0; j < VN; j += 2) {
       vf a[FEW], b[FEW];
-      /* past the last key it is read again; mask_row then masks its score */
+      /* past the end the last key is read again; mask_row then masks the score */
       const int64_t ka = ga_min_i64(k + j, n - 1), kb = ga_min_i64(k + j + 1, n - 1);
       if (first == 0) {
         prefetch_after_key(t, k + j, n, v_part);
