@@ -252,8 +252,8 @@ GA_API GA_NODISCARD ga_status ga_attn(ga_ctx *ctx, const ga_attn_desc *desc, con
 
 /* --- src/op/clear_padding.toml: desc io functions --- */
 /* Clears the padding of packed sequences. Rows of Q, K and V that belong to no sequence become 0. Entries of LSE that
- * belong to no row become -infinity. The tensors are results of attention or of its gradients. ga_attn and ga_attn_bwd
- * call this op themselves, unless their flags have GA_ATTN_KEEP_PADDING. */
+ * belong to no row become -infinity. The tensors are results of ga_attn or gradients of ga_attn_bwd. ga_attn and
+ * ga_attn_bwd call this op themselves, unless their flags have GA_ATTN_KEEP_PADDING. */
 typedef struct ga_clear_padding_desc {
   size_t struct_size;
   int64_t batch; /* number of sequences */

@@ -29,7 +29,7 @@ extern "C" {
 #endif
 
 /* --- src/op/collective.toml: ga_collective_kind desc --- */
-/* Kinds of collectives. n is the description's. Arrays are contiguous; [ranks, n] has one row for each rank. */
+/* Kinds of collectives. n is ga_collective_desc.n. Arrays are contiguous; [ranks, n] has one row for each rank. */
 typedef enum ga_collective_kind {
   GA_ALL_REDUCE = 0,     /* x [n], y [n]: y is the sum of all ranks' x; y may be x */
   GA_ALL_GATHER = 1,     /* x [n], y [ranks, n]: row r of y is rank r's x; x may be the rank's own row of y */

@@ -21,7 +21,7 @@ typedef struct ga_graph ga_graph;
 
 typedef struct ga_ctx_options {
   size_t struct_size;
-  const char *device;          /* name of a device, as listed above; NULL = "auto" */
+  const char *device;          /* name of a device, as the top of this file lists them; NULL = "auto" */
   const char *disable_kernels; /* ids of kernels not to use: patterns with * and ?, separated by commas; NULL = none */
   int32_t threads;             /* CPU threads, counting the caller; 0 = one per usable CPU */
   uint32_t flags;              /* must be 0 */

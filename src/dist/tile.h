@@ -41,7 +41,7 @@ typedef struct tile_call {
 } tile_call;
 
 /* A call over neighbouring stretches. q_stretch and k_stretch are the first stretches; q and k of `call` count from
- * their first rows. q_row and k_row are rows of the owners' tensors. */
+ * their first rows. q_row and k_row are the call's first rows in the owners' tensors. */
 typedef struct tile_part {
   tile_call call;
   int32_t q_stretch, k_stretch;

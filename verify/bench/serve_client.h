@@ -182,7 +182,7 @@ void client_stream_destroy(client_stream *s);
 /* Starts a request with the JSON text `body`, which the function takes over. due: time at which the request should have
  * started. */
 GA_NODISCARD ga_status client_stream_start(client_stream *s, CURLM *multi, char *body, double due);
-/* Adds the results of a request whose transfer libcurl has ended to the level `l`. rc: libcurl's result. */
+/* Adds to the level `l` the results of a request whose transfer libcurl has ended. rc: libcurl's result. */
 GA_NODISCARD ga_status client_stream_finish(client_stream *s, CURLM *multi, CURLcode rc, const client_args *a,
                                             client_level *l);
 
