@@ -19,7 +19,8 @@ typedef struct ga_part {
    * metadata key of GGUF is one path, and a "*" in it stands for any characters. */
   const char *key;
   ga_part_use use;
-  /* read: the values that GA reads; refused: why, or what GA has instead; ignored: the reason; NULL: no remark */
+  /* remark for error texts and the reference page; NULL: none. Fields that are read: the values that GA accepts.
+   * Refused fields: why GA refuses them. Ignored fields: why results do not depend on them */
   const char *note;
   const char *allowed; /* refused: a JSON array of further values that are accepted; NULL: none */
 } ga_part;

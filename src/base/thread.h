@@ -16,7 +16,8 @@ typedef struct ga_pool ga_pool;
 /* A function that runs one piece of a region. thread is the thread's index in the pool, 0 to n_threads - 1, for
  * choosing scratch memory. */
 typedef void (*ga_piece_fn)(void *arg, int64_t piece, int thread);
-/* A function that runs items [begin, end) of a region. thread is the thread's index in the pool. */
+/* A function that ga_pool_run_ranges calls for each piece, the items [begin, end). thread is the thread's index in the
+ * pool. */
 typedef void (*ga_range_fn)(void *arg, int64_t begin, int64_t end, int thread);
 
 /* Returns the number of CPUs that this process may use by its affinity mask and the quota of its cgroups, at least

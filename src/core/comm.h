@@ -37,8 +37,8 @@ typedef struct comm_vtable {
   void (*abort)(ga_comm *comm, ga_status status, const char *why);
   void (*destroy)(ga_comm *comm);
   /* Exchanges file descriptors; all ranks call it. fds[ranks] become descriptors of the files that the ranks gave. The
-   * caller closes them, also after an error. -1: the rank gave none, or is the calling rank. GA_ERR_UNSUPPORTED on all
-   * ranks if they are on several hosts; the communicator stays usable. */
+   * caller closes them, also after an error. fds[r] is -1 if rank r gave none, or is the calling rank.
+   * GA_ERR_UNSUPPORTED on all ranks if they are on several hosts; the communicator stays usable. */
   ga_status (*trade_fds)(ga_comm *comm, int fd, int *fds);
   /* --- The functions below are NULL without GA_COMM_SAME_MEMORY. --- */
   /* Exchanges the ranks' announcements. All ranks call it, and each waits for the others. calls[r] becomes the

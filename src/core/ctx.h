@@ -13,7 +13,7 @@ struct ga_plan {
   ga_ctx *ctx;
   const ga_kernel *kernel; /* Kernel that the planner chose. */
   ga_plan_steps steps;     /* Launches of the plan. */
-  /* Plan, which this plan owns, of the op that runs at the end of each call (ga_op_info.after). NULL: there is none. */
+  /* Plan of the op that runs at the end of each call (ga_op_info.after). This plan owns it. NULL: there is none. */
   ga_plan *after;
   ga_op op;
   uint32_t desc_bytes;
@@ -45,8 +45,8 @@ GA_NODISCARD ga_status ga_plan_make(ga_ctx *ctx, ga_op op, const void *desc, siz
 /* Plans an op like ga_plan_make, with the kernel whose id is `id`. id NULL: the planner chooses. */
 GA_NODISCARD ga_status ga_plan_make_row(ga_ctx *ctx, ga_op op, const char *id, const void *desc, size_t desc_bytes,
                                         ga_plan **out);
-/* Plans an op like ga_plan_make, or returns a plan that ctx has kept. ctx owns the plan. *stream becomes the stream to
- * run on, with a workspace that is large enough. */
+/* Plans an op like ga_plan_make, or returns a plan that ctx has kept. ctx owns the plan. *stream is the caller's
+ * stream; NULL becomes ctx's own stream. The stream's workspace is made large enough for the plan. */
 GA_NODISCARD ga_status ga_plan_remember(ga_ctx *ctx, ga_op op, const void *desc, size_t desc_bytes, const ga_plan **out,
                                         ga_stream **stream);
 
@@ -58,7 +58,7 @@ static inline void *ga_workspace_of(const ga_stream *stream) {
   return ga_records_apart(stream) ? stream->recording.data : stream->workspace.data;
 }
 
-/* Enqueues the steps of a plan. io and workspace must have been checked. */
+/* Enqueues the steps of a plan. The caller has checked the pointers in io and the workspace. */
 GA_NODISCARD ga_status ga_plan_launch(const ga_plan *plan, const void *io, void *workspace, ga_stream *stream);
 
 /* Sets *out to whether work enqueued on the stream is recorded into a graph now, by GA or by the caller. */

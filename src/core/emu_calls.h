@@ -1,7 +1,7 @@
 /* The calls from emulated kernels (src/cuda/dev/ptx/emu) to the emulator (src/emu): one for each GPU instruction, made
  * by the thread that executes it. The header is valid C11 and C++17. `file` and `line` name the instruction's place in
- * the kernel, for reports. Shared addresses are bytes from the start of the block's window; the first KiB belongs to
- * the system, as on sm_90. */
+ * the kernel, for reports. An address in shared memory is a number of bytes from the start of the block's shared
+ * memory. The first KiB belongs to the system, as on sm_90. */
 #ifndef GA_CORE_EMU_CALLS_H
 #define GA_CORE_EMU_CALLS_H
 #include <stdint.h>

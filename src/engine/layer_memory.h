@@ -127,8 +127,8 @@ void layer_memory_need(const layer_memory *memory, const sequence_memory *sequen
                        int32_t need[MEMORY_KINDS_MAX]);
 /* Returns whether a sequence that has all units to itself can reach `length` tokens. */
 bool layer_memory_fits(const layer_memory *memory, int32_t length);
-/* Returns how many of the n tokens from `begin` on the next step should evaluate at most. With kinds of states, a step
- * does not go past a place where a snapshot is needed. */
+/* Returns the largest number of tokens, of the n from `begin` on, that the next step should evaluate. With kinds of
+ * states, a step does not go past a place where a snapshot is needed. */
 int32_t layer_memory_chunk(const layer_memory *memory, int32_t begin, int32_t n);
 /* Allocates the sequence's tables for `length` tokens. Up to that length layer_memory_match and layer_memory_extend
  * allocate nothing. */
@@ -153,8 +153,8 @@ int32_t layer_memory_rewind(layer_memory *memory, uint64_t cache_key, sequence_m
 
 /* Says how the units of a sequence that ends are treated. */
 typedef struct release_policy {
-  /* time until which the units are evicted after all others; applies to at most half of the pool. 0: no such
-   * priority */
+  /* time until which the units are evicted after all others; 0: no such priority. It is not set if more than half of
+   * all units would then have one */
   double keep_until;
   bool swap;    /* the sequence is preempted: its units are copied to host memory when other sequences need them */
   bool discard; /* units become free at once, except those that other sequences use, extend or protect */

@@ -36,7 +36,7 @@ struct layer_memory {
   layer_memory_options options;
   /* lists of kinds by their properties; `pages` has all of chained and windows, `local` all of windows and states */
   kind_list chained, local, windows, states, pages;
-  prefix_filter leaves; /* selects nodes of whose page a match may use only the first tokens */
+  prefix_filter leaves; /* filter for nodes whose page a match may use in part: only its first tokens */
   int32_t n_units;      /* units of all kinds on the device */
   int32_t most_kept;    /* largest number of nodes that may have a keep_until */
   unit_pool pool[MEMORY_KINDS_MAX];
@@ -89,7 +89,8 @@ GA_INLINE bool memory_can_copy(const layer_memory *memory) {
 
 /* --- memory_evict.c --- */
 
-/* Returns whether the node is useless: a leaf at which no match can end, and of whose page no match can use a part. */
+/* Returns whether the node is useless. It is then a leaf at which no match can end, and no match can use the beginning
+ * of its page. */
 bool memory_node_useless(const layer_memory *memory, const prefix_node *node);
 /* Adds one reference of a sequence to the unit. */
 void memory_pin_unit(layer_memory *memory, int32_t kind, int32_t unit);

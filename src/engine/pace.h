@@ -35,8 +35,8 @@
  * took an H200 17.1 ms each, 256 rows 10.6 ms (docs/results/serve.md). */
 #define PACE_TILE_GPU 512
 
-/* Bound on a step that also reads a long prompt, as a multiple of a step that only generates. Times of steps vary: 2.35
- * on average keeps the slowest of a hundred steps below 2.5. */
+/* Bound on the time of a step that also reads a long prompt, as a multiple of the time of a step that only generates.
+ * Times of steps vary: 2.35 on average keeps the slowest of a hundred steps below 2.5. */
 #define PACE_EVEN 2.35
 /* Number of classes of steps by rows: up to 128, 192, 256, 512, 1024, and more. If even 128 rows take too long
  * beside a few generating requests, 256 are used: fewer would cost the prompt more time than the others gain. */

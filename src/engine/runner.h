@@ -2,7 +2,7 @@
  *
  * A runner has a stage for each placement of the model, the inputs of steps, recordings of steps, and the data for
  * draws. It knows sequences, but neither requests nor a scheduler. Two steps may be under way: the second one may begin
- * with tokens that the first one draws. One thread at a time.
+ * with tokens that the first one draws. One thread at a time may use a runner.
  */
 #ifndef GA_ENGINE_RUNNER_H
 #define GA_ENGINE_RUNNER_H

@@ -108,7 +108,8 @@ typedef struct run_step {
   part_result *results; /* [max_sequences] result of each part of the step */
 } run_step;
 
-/* The state for drawing tokens on the device, with one launch for all rows of a block. */
+/* The state for drawing tokens on the device. One launch draws the tokens of all rows of a step, or of one block of its
+ * rows (run_step.in_blocks). */
 typedef struct device_sampler {
   ga_ctx *ctx; /* context of the draws: the last stage's, or runner.sample_ctx */
   bool on; /* draws are enqueued with the layers, on the last stage's device. false: draws are made by runner_take */

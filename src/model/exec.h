@@ -60,9 +60,11 @@ typedef struct ga_exec {
   int32_t max_tokens, max_out; /* largest number of tokens of a step, and of rows of logits */
   int32_t first, end;          /* nodes [first, end) of the graph belong to the placement */
   bool is_invariant; /* a token's numbers do not depend on the step's other tokens; set before the first step */
-  bool rounds_x;     /* products round X to e4m3 as fuse_target says; set before the first step */
-  memory_pins pins;  /* values that have the same address in all programs */
-  char *arena;       /* memory of the values in `pins`, followed by the memory that other values share */
+  /* products with e4m3_128 round X to e4m3 if they have more than FUSED_FEW rows, or are batch-invariant; set before
+   * the first step */
+  bool rounds_x;
+  memory_pins pins; /* values that have the same address in all programs */
+  char *arena;      /* memory of the values in `pins`, followed by the memory that other values share */
   uint64_t arena_bytes;
   /* true: the context is so long that RoPE uses the frequencies ROPE_LONG, with the magnitude of ROPE_GLOBAL */
   bool is_long;

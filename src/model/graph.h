@@ -25,8 +25,7 @@ typedef struct ga_value {
   int64_t cols;
   ga_dtype dtype;
   int32_t producer; /* index of the node that computes the value */
-  /* slices: the value of which the slice is a range of columns, which is no slice itself; other values: their own
-   * index */
+  /* slices: the value whose columns the slice shows, never a slice itself; other values: their own index */
   value_id root;
   int64_t first; /* slices: index of the slice's first column in the root */
 } ga_value;

@@ -121,7 +121,8 @@ struct ga_model {
   /* the caller's communicator of the ranks that share the model by tensor parallelism; NULL: no ranks share it */
   ga_comm *comm;
   ga_model_graph *graph;
-  int32_t short_context; /* result of ga_rope_short_context */
+  /* largest number of tokens for which longrope's short factors apply; 0: the model has no long factors */
+  int32_t short_context;
   ga_model_info info;
   ga_rank_head *rank_head; /* head of a cross-encoder; NULL: the model has none */
   ga_tokenizer *tokenizer;
@@ -149,7 +150,7 @@ static inline bool place_ends(const ga_model *m, const ga_placement *p) {
 /* Reads and checks the hyper-parameters of an open file. */
 GA_NODISCARD ga_status ga_hparams_read(const ga_model_file *file, ga_hparams *out);
 /* Computes the frequencies of a table, inv_freq[rot_dim / 2], and *magnitude, the factor of sine and cosine. factors:
- * divisors as in ga_rope_params, or NULL. */
+ * [rot_dim / 2] divisors of the frequencies; NULL: none. */
 GA_NODISCARD ga_status ga_hparams_rope(const ga_model_file *file, const ga_hparams *p, rope_table table,
                                        const float *factors, float *inv_freq, float *magnitude);
 /* Reads the divisors of a table's frequencies, [rot_dim / 2]. *found is false if the file has none. out must hold 512
@@ -166,7 +167,7 @@ GA_NODISCARD ga_status ga_session_sizes_of(const ga_hparams *p, const ga_ctx *ct
 
 /* The memory that weights need on the device of one placement, in bytes. */
 typedef struct ga_weight_need {
-  uint64_t held; /* bytes of the weights, as in ga_model_placement.weights */
+  uint64_t held; /* bytes of the weights, in the types and layouts in which the device holds them */
   /* bytes of device memory of the tensors that have buffers of their own */
   uint64_t taken;
   uint64_t small;  /* bytes of the tensors that share buffers; ga_weights_shared gives the device memory for them */

@@ -134,9 +134,10 @@ typedef struct value_place {
 typedef struct ga_program {
   launch *launches;
   int32_t n_launches;
-  int32_t n_body;      /* launches [n_body, n_launches) are the output head, for the rows whose logits are wanted */
-  bool is_invariant;   /* a token's numbers do not depend on the step's other tokens */
-  bool rounds_x;       /* products round X to e4m3, as fuse_target.rounds_x says */
+  int32_t n_body;    /* launches [n_body, n_launches) are the output head, for the rows whose logits are wanted */
+  bool is_invariant; /* a token's numbers do not depend on the step's other tokens */
+  /* products with e4m3_128 round X to e4m3 if they have more than FUSED_FEW rows, or are batch-invariant */
+  bool rounds_x;
   value_place *places; /* [values of the graph] places of the values */
   uint64_t bytes;      /* bytes of the arena */
 } ga_program;

@@ -27,7 +27,8 @@ ga_dtype ga_stored_dtype(const ga_model *model, ga_ctx *ctx, const ga_model_tens
 /* Converts the blocks of t to q8_0, in host memory that the caller releases with ga_mem_free. t is q4_0, q5_0 or of a
  * type without kernels. The values stay exactly the same, with two exceptions. For iq2 and iq3 a scale is rounded to
  * f16. For iq2_xs and iq2_s 32 elements have two scales, so each value is off by at most 1/254 of the largest. The
- * threads of `pool` share the work; NULL: the caller's thread does all. The bytes do not depend on it. */
+ * threads of `pool` share the work; NULL: the caller's thread does all. The result does not depend on the number of
+ * threads. */
 GA_NODISCARD ga_status ga_promote_q8_0(ga_pool *pool, const ga_model_file *file, const ga_model_tensor *t, void **out,
                                        uint64_t *bytes);
 

@@ -1,5 +1,5 @@
-/* Rewriting a model file: a plan for each tensor, and a function that makes the tensor's bytes when the writer needs
- * them. */
+/* Rewrites a model file. A record for each tensor says how it changes, and a function makes its bytes when the writer
+ * needs them. */
 #ifndef GA_QUANT_REWRITE_H
 #define GA_QUANT_REWRITE_H
 

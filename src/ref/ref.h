@@ -31,7 +31,7 @@ void ga_ref_load_row(ga_dtype dtype, const void *data, int64_t at, int64_t step,
 double ga_ref_load_block(ga_dtype dtype, const void *block, int e);
 /* Returns element e of one block of iq2, iq3 or tq. */
 double ga_ref_load_grid(ga_dtype dtype, const void *block, int e);
-/* Stores x as element i, rounded to nearest even; plain types only. */
+/* Stores x as element i, rounded to nearest even. dtype must not be block-quantised. */
 void ga_ref_store(ga_dtype dtype, void *data, int64_t i, double x);
 
 #endif

@@ -1,6 +1,6 @@
 /* The architectures that GA runs, with one descriptor each. Once a model is loaded, no code outside of this folder
- * depends on its architecture. Only the loading of safetensors does (file/hf_tables.c, hf_config.c, hf_open.c).
- * docs/howto/add-an-architecture.md has the steps to add one. */
+ * depends on its architecture. The only exception is the loading of safetensors (file/hf_tables.c, hf_config.c,
+ * hf_open.c). docs/howto/add-an-architecture.md has the steps to add one. */
 #ifndef GA_MODEL_ARCH_ARCH_H
 #define GA_MODEL_ARCH_ARCH_H
 
