@@ -59,8 +59,8 @@ struct ga_comm {
   uint32_t reach; /* Abilities of the ranks besides messages, bits of ga_comm_reaches. */
 };
 
-/* Compares the announcements of all ranks. GA_ERR_COMM: two of them differ. The text is the same on all ranks, and
- * names two ranks and their values. */
+/* Compares the announcements of all ranks. GA_ERR_COMM: two of them differ. The error text is the same on all ranks,
+ * and names two ranks and their values. */
 GA_NODISCARD ga_status comm_compare_calls(const comm_call *calls, int32_t ranks);
 
 /* The messages between this rank and one other rank in an exchange: `give` is sent, `take` is received. */

@@ -21,10 +21,11 @@ struct ga_plan {
   GA_ALIGNED(8) unsigned char desc[GA_DESC_MAX_BYTES];
 };
 
-/* Plans that a context keeps: open addressing by the hash of (op, description). A model's steps have many sizes, and
- * each size needs new plans, below 1 KB each. When there are more than GA_PLANS_MOST, all are freed; those that are
- * needed again are made again. */
+/* Largest number of plans that a context keeps, each of less than 1 KB. A further plan frees all of them, and plans
+ * that are needed again are made again. */
 #define GA_PLANS_MOST 16384
+/* Plans that a context keeps, because steps of a model have many sizes, each with plans of its own. The table is a hash
+ * table by op and description, with open addressing. */
 typedef struct ga_plan_cache {
   ga_plan **slots;
   size_t n_slots, n_used;
@@ -64,7 +65,7 @@ GA_NODISCARD ga_status ga_plan_launch(const ga_plan *plan, const void *io, void 
 /* Sets *out to whether work enqueued on the stream is recorded into a graph now, by GA or by the caller. */
 GA_NODISCARD ga_status ga_stream_recorded(const ga_stream *stream, bool *out);
 /* Returns GA_ERR_STATE if the library's user is recording the stream, otherwise GA_OK. For the error text, `what` names
- * the action that is impossible meanwhile, and `why` the reason. */
+ * the action that is impossible during the recording, and `why` the reason. */
 GA_NODISCARD ga_status ga_stream_free_to(const ga_stream *stream, const char *what, const char *why);
 
 /* Sets *out to `stream`, or to ctx's own stream if it is NULL. Returns an error if the stream belongs to another

@@ -39,7 +39,7 @@ typedef struct ga_op_info {
    * for desc among the kernels with the same bits. A NULL function: the kernel chosen for *typical always runs. */
   bool (*same_order)(const ga_kernel *a, const ga_kernel *b);
   /* Returns true when each call of the op must end with a call of another op. *op is then the other op's number, and
-   * `after` its complete description. A NULL function: calls never end so. */
+   * `after` its complete description. A NULL function: no call needs another op. */
   bool (*after)(const void *desc, ga_op *op, void *after);
 } ga_op_info;
 

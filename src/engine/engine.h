@@ -94,7 +94,7 @@ void request_end(ga_request *r, ga_finish finish, ga_status status);
 
 /* A row of logits of a step, and the request to which it belongs. The row's row_draw says how its token is drawn. */
 typedef struct step_row {
-  ga_request *request; /* NULL: the request has ended meanwhile */
+  ga_request *request; /* NULL: the request has ended since the step was planned */
   int32_t part;        /* index of the item in the step's plan, and of its step_part */
   int32_t position;    /* position in the sequence of the token whose successor the row predicts */
   bool samples;        /* the next token is drawn from the row; else the next token is a known one of the prompt */

@@ -156,10 +156,12 @@ typedef struct release_policy {
   /* time until which the units are evicted after all others; 0: no such priority. It is not set if more than half of
    * all units would then have one */
   double keep_until;
-  bool swap;    /* the sequence is preempted: its units are copied to host memory when other sequences need them */
-  bool discard; /* units become free at once, except those that other sequences use, extend or protect */
-  /* number of tokens after the first n (see layer_memory_release) that enqueued steps evaluate. If it is not 0, the
-   * states are those after a later token than n */
+  bool swap; /* the sequence is preempted: its units are copied to host memory when other sequences need them */
+  /* units become free at once. Exceptions are pages that other sequences use, that other cached pages follow, or that
+   * have a keep_until */
+  bool discard;
+  /* number of tokens after the first n that enqueued steps evaluate (n of layer_memory_release_as). If it is not 0, no
+   * snapshot after token n is taken: the states belong to a later token */
   int32_t n_beyond;
 } release_policy;
 /* Releases all units and empties the sequence, whose tokens [0, n) are computed. Its pages stay cached, including

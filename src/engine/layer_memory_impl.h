@@ -81,8 +81,8 @@ GA_INLINE bool memory_node_swapped(const layer_memory *memory, const prefix_node
 GA_INLINE int32_t memory_available(const layer_memory *memory, int32_t kind) {
   return memory->pool[kind].n_free + memory->pool[kind].n_cached;
 }
-/* Returns whether the list of pending copies has room for the copies of one more sequence. They include copies to host
- * memory of units that make room for it. */
+/* Returns whether the list of pending copies has room for the copies of one more sequence. They include copies of
+ * evicted units to host memory, which make room for the sequence. */
 GA_INLINE bool memory_can_copy(const layer_memory *memory) {
   return memory->n_copies - memory->n_to_host + 2 * (memory->n_units + MEMORY_KINDS_MAX) <= memory->max_copies;
 }
@@ -100,8 +100,8 @@ void memory_unpin_unit(layer_memory *memory, int32_t kind, int32_t unit);
 void memory_free_unit(layer_memory *memory, int32_t kind, prefix_node *node);
 /* Adds a sequence's unit to the node, so that both have it. MEMORY_NO_UNIT: does nothing. */
 void memory_give_unit(layer_memory *memory, int32_t kind, prefix_node *node, int32_t unit);
-/* Takes a unit for one sequence and returns it. If none is free, a cached unit is evicted. The caller has checked
- * that there is one. */
+/* Takes a unit for one sequence and returns it. If none is free, a cached unit is evicted. The caller has checked that
+ * a free or a cached unit exists. */
 int32_t memory_take_unit(layer_memory *memory, int32_t kind);
 /* Copies the node's unit from host memory to a unit of the device for one sequence, and returns that unit. */
 int32_t memory_load_unit(layer_memory *memory, int32_t kind, prefix_node *node);

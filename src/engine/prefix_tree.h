@@ -41,7 +41,8 @@ struct prefix_node {
   /* a preempted request uses the node: its units are copied to host memory before eviction. The parent is swapped,
    * too */
   bool swapped;
-  /* a sequence began or ended where the node's local units are needed: they are evicted later than others */
+  /* a sequence began or ended where the node's local units are needed: they are evicted later than the local units of
+   * other nodes */
   bool wanted;
 };
 

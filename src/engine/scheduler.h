@@ -57,7 +57,8 @@ typedef struct sched_request {
   int32_t n_drawn;     /* 1: the step in flight draws the token after ids, which is not known yet; else 0 */
   int32_t at_deadline; /* index in the heap sched_queue.deadlines; -1: the request is not in it */
   struct sched_tenant *account;
-  struct sched_lane *lane; /* lane in which the request waits; NULL: it runs, or waits among the preempted requests */
+  /* list of its tenant's requests in which the request waits; NULL: it runs, or waits among the preempted requests */
+  struct sched_lane *lane;
 } sched_request;
 
 /* Tokens [first, first + n) of a request. */

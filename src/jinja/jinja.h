@@ -226,7 +226,7 @@ typedef struct jj_scope {
 typedef struct jj_buf {
   char *p;
   size_t n, cap;
-  uint8_t *foreign; /* [cap] marks as in jj_str; NULL: no byte came from a message */
+  uint8_t *foreign; /* [cap] marks: not 0 where a byte came from a message; NULL: no byte did */
 } jj_buf;
 
 typedef enum jj_flow { JJ_FLOW_NEXT, JJ_FLOW_BREAK, JJ_FLOW_CONTINUE } jj_flow;

@@ -106,7 +106,7 @@ GA_NODISCARD ga_status exec_take_over(ga_exec *e, const ga_exec *before);
  * on e's device. The copy is ordered on before->ctx only, so that `before` may run another step meanwhile.
  * GA_ERR_UNSUPPORTED: a device cannot copy to the other one. */
 GA_NODISCARD ga_status exec_send(const ga_exec *e, const ga_exec *before, char *buffer);
-/* Copies the values from the buffer of exec_send to their places. It is ordered on e->ctx only. */
+/* Copies the values from the buffer of exec_send to their addresses in e's memory. It is ordered on e->ctx only. */
 GA_NODISCARD ga_status exec_receive(const ga_exec *e, const char *buffer);
 /* Returns the bytes of the buffer of exec_send, for max_tokens tokens. */
 uint64_t exec_taken_bytes(const ga_exec *e);

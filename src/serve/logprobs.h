@@ -4,9 +4,8 @@
 
 #include "serve/choice.h"
 
-/* Writes log-probabilities in the form of OpenAI's Completions API:
- * {"tokens","token_logprobs","top_logprobs","text_offset"}. They are of the new tokens. with_prompt: the prompt's
- * tokens come first. */
+/* Writes the new tokens' log-probabilities in the form of OpenAI's Completions API:
+ * {"tokens","token_logprobs","top_logprobs","text_offset"}. with_prompt: the prompt's tokens come first. */
 void sv_put_completion_logprobs(sv_text *t, const sv_choice *c, bool with_prompt);
 /* Writes the entries of Chat's `content` without brackets. */
 void sv_put_chat_tokens(sv_text *t, const sv_choice *c);
