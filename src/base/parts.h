@@ -28,7 +28,7 @@ typedef struct ga_part {
 typedef struct ga_part_table {
   const char *file;    /* name of the file, such as "tokenizer.json" */
   const char *what;    /* the part of the file that the table covers, such as "model of type BPE"; NULL: all of it */
-  const ga_part *rows; /* ends with a row without a key */
+  const ga_part *rows; /* rows of the table; the last row has no key */
   const char *others;  /* why fields without a row may be ignored; NULL: they are refused, and the error names them */
 } ga_part_table;
 

@@ -23,7 +23,7 @@
 /* --- requests --- */
 
 typedef struct request_token {
-  int32_t event; /* ga_request_event */
+  int32_t event; /* kind of event, a ga_request_event */
   int32_t id;    /* id of the token */
   float logprob;
   int32_t n_top;

@@ -63,7 +63,7 @@ typedef struct sequence_memory {
   memory_snapshot snapshots[MEMORY_SNAPSHOTS_MAX]; /* [n_snapshots] in order of rising n_tokens */
   /* number of pages, from the first on, that are in the tree of prefixes */
   int32_t n_nodes;
-  prefix_node *node; /* node in the tree of prefixes of the last of these pages; NULL: none is in the tree */
+  prefix_node *node; /* node of page n_nodes - 1 in the tree of prefixes; NULL: n_nodes is 0 */
   /* number of whole pages, from the first on, for which layer_memory_computed has searched the tree of prefixes */
   int32_t n_tried;
 } sequence_memory;

@@ -136,7 +136,7 @@ struct runner {
   int32_t n_stages, n_kinds;
   bool pipelines;      /* stages run different steps at the same time */
   int64_t inputs_room; /* size of a step's inputs, in units of int32 */
-  run_step steps[2];   /* indexed by ticket % 2 */
+  run_step steps[2];   /* the steps in flight, indexed by ticket % 2 */
   int64_t n_enqueued, n_taken;
   atomic_long n_steps, n_ahead;
   device_sampler sampler;

@@ -52,7 +52,7 @@ typedef struct sched_queue {
   int32_t n_waiting;  /* number of requests that wait in lanes or are preempted */
   sched_heap lanes, short_lanes, tenants, deadlines;
   sched_list resumed; /* preempted requests, by priority and arrival */
-  double left;        /* `served` of the tenant that was the last to have no more waiting requests */
+  double left;        /* `served` of the tenant whose last waiting request left the queue most recently */
 } sched_queue;
 
 /* Inserts a request before `before`, a request of the list; NULL: at the end. */

@@ -12,8 +12,8 @@
 /* number of steps whose events are kept: two that may be in flight, the step before them, and one more */
 #define STEP_GAP_PLACES 4
 #define STEP_GAP_FINE   16                   /* number of classes of gaps, by their length, for each factor of 2 */
-#define STEP_GAP_LEAST  1e-7                 /* seconds: lower bound of the first class */
-#define STEP_GAP_COUNTS (27 * STEP_GAP_FINE) /* the classes reach up to 13 s */
+#define STEP_GAP_LEAST  1e-7                 /* lower bound of the first class, in seconds */
+#define STEP_GAP_COUNTS (27 * STEP_GAP_FINE) /* number of classes; the last one ends at 13 seconds */
 
 typedef struct step_gaps {
   bool on;

@@ -71,7 +71,7 @@ typedef struct ga_exec {
   /* called in steps of more than FUSED_FEW tokens, where no norm is fused into products; NULL: no callback */
   exec_watch_fn watch;
   void *watch_user;
-  /* indexed by fused_class of the tokens, and of the rows of logits */
+  /* programs of the steps that have run, indexed by fused_class of the tokens, and of the rows of logits */
   exec_program programs[FUSED_FEW + 1][FUSED_FEW + 1];
   const exec_program *running;
   ga_all_reduce *windows; /* windows for sums over ranks on GPUs; NULL: ranks exchange messages, or there is one rank */

@@ -61,7 +61,7 @@ typedef struct node_add {
 typedef struct node_norm {
   value_id x;
   weight_ref weight, bias;
-  int32_t form;  /* ga_norm_kind */
+  int32_t form;  /* a ga_norm_kind */
   int32_t heads; /* number of heads of x, each of which is normed separately; 0: whole rows are normed */
   bool by_head;  /* each head has its own weights; else all heads share them */
   float eps;
@@ -75,7 +75,7 @@ typedef struct node_linear {
 
 typedef struct node_act {
   value_id x, gate; /* gate NO_VALUE: y = act(x) */
-  int32_t act;      /* ga_act_kind */
+  int32_t act;      /* activation, a ga_act_kind */
 } node_act;
 
 typedef struct node_scale {
@@ -123,7 +123,7 @@ typedef struct node_op {
 
 typedef struct ga_node {
   ga_node_kind kind;
-  int32_t layer; /* -1: before the first layer; n_layers: after the last one */
+  int32_t layer; /* layer of the node; -1: before the first layer; n_layers: after the last one */
   value_id y;
   union {
     node_embed embed;
@@ -158,7 +158,7 @@ struct ga_model_graph {
   int32_t n_nodes, n_values, n_layers;
   /* [n_values + 1] the nodes that read value v are users[first_user[v]] to users[first_user[v + 1] - 1] */
   int32_t *first_user;
-  int32_t *users;  /* node indices in rising order; a node that reads a value twice occurs twice */
+  int32_t *users;  /* indices of nodes, in rising order for each value; a node that reads a value twice occurs twice */
   value_id result; /* logits [n_out, V]; encoders: [T, d], from which pooling makes one row */
   ga_pooling pooling;
 };
@@ -177,7 +177,7 @@ int32_t node_inputs(const ga_node *node, value_id in[NODE_INPUTS]);
 /* Writes to in[] pointers to the places in the node that name the values it reads, so that passes can replace them.
  * Returns their number. */
 int32_t node_input_places(ga_node *node, value_id *in[NODE_INPUTS]);
-/* Computes first_user and users. */
+/* Computes graph->first_user and graph->users, the lists of nodes that read each value. */
 GA_NODISCARD ga_status graph_index_users(ga_model_graph *graph);
 
 /* Returns the number of nodes that read v. */

@@ -20,12 +20,12 @@ typedef struct ga_hparams {
   int32_t context_trained; /* tokens of the context that the file states */
   int32_t n_heads, n_kv_heads, head_dim, v_dim;
   int32_t rot_dim;                        /* number of leading elements of a head to which RoPE is applied */
-  int32_t rope_pairs;                     /* ga_rope_pairs */
+  int32_t rope_pairs;                     /* elements that RoPE rotates together, a ga_rope_pairs */
   int32_t window;                         /* tokens of the sliding window of local layers; 0 = none */
   bool is_local[GA_MODEL_MAX_LAYERS];     /* [layer] the layer's attention is limited to the sliding window */
   bool no_rope[GA_MODEL_MAX_LAYERS];      /* [layer] the layer has no RoPE */
   bool no_attention[GA_MODEL_MAX_LAYERS]; /* [layer] the layer has no keys and values */
-  int32_t pooling;                        /* ga_pooling */
+  int32_t pooling;                        /* encoders: how rows become one, a ga_pooling */
   int32_t n_types;     /* rows of the table of token types that are read: 2 if the model scores pairs; 0 means 1 */
   bool has_alibi;      /* attention has ALiBi: logits fall with distance, by a slope for each head */
   bool has_head_norms; /* heads of q and k have layer norms, each with its own weights */
@@ -35,7 +35,7 @@ typedef struct ga_hparams {
   /* YaRN that extends the context by factor f multiplies sine and cosine by (1 + 0.1 ln f) / (1 + 0.1 m ln f). m is
    * this field. A multiplier that the file states replaces the formula. */
   double yarn_log_multiplier;
-  int32_t act; /* ga_act_kind of the feed-forward, for architectures whose models use several */
+  int32_t act; /* activation of the feed-forward (ga_act_kind), for architectures whose models use different ones */
   /* number of experts (feed-forwards) of a layer, and number that a router chooses for each token; 0: one feed-forward
    * for all tokens */
   int32_t n_experts, n_experts_used;
@@ -72,7 +72,7 @@ static inline int64_t ga_weight_cols(const ga_weight *w) { return w->n_dims ? w-
 /* Largest number of bytes of a GPU's memory that placement leaves unused, for code and other programs. */
 #define GA_PLACEMENT_SPARE ((uint64_t)256 << 20)
 
-#define GA_MODEL_MAX_PLACEMENTS 9 /* the CPU and eight GPUs */
+#define GA_MODEL_MAX_PLACEMENTS 9 /* largest number of placements: the CPU and eight GPUs */
 
 /* Tables of frequencies of RoPE. */
 typedef enum rope_table {
@@ -90,7 +90,7 @@ typedef struct ga_placement {
   ga_ctx *ctx;
   int32_t first, end;
   const float *rope_freq[ROPE_TABLES]; /* [rope_table][rot_dim / 2] frequencies */
-  const float *alibi;                  /* [n_heads] slopes; NULL: none */
+  const float *alibi;                  /* [n_heads] slopes of ALiBi; NULL: none */
   void **buffers;
   size_t n_buffers, buffers_capacity;
   uint8_t *slab; /* unused rest of the newest buffer that small tensors share */
@@ -109,7 +109,7 @@ typedef struct ga_session_sizes {
 
 struct ga_model {
   ga_ctx *ctx; /* context of the last placement, which has the logits */
-  ga_ctx *cpu; /* owned context of the CPU if it has some of the layers; else NULL */
+  ga_ctx *cpu; /* context of the CPU, which the model owns, if the CPU has some of the layers; else NULL */
   ga_placement placements[GA_MODEL_MAX_PLACEMENTS];
   int32_t n_placements;
   bool is_plan;   /* the model has no weights (ga_model_options.plan_only) */
@@ -117,7 +117,7 @@ struct ga_model {
   bool no_mmap;   /* the file is not read any more once the model is loaded */
   ga_model_file *file;
   ga_hparams hparams; /* sizes of this rank's part of the model, if ranks share it by tensor parallelism */
-  ga_hparams whole;   /* sizes as the file has them */
+  ga_hparams whole;   /* sizes of the whole model, as the file has them */
   /* the caller's communicator of the ranks that share the model by tensor parallelism; NULL: no ranks share it */
   ga_comm *comm;
   ga_model_graph *graph;
@@ -134,7 +134,7 @@ struct ga_model {
 
   ga_embedding *embedding; /* NULL: the model is no encoder */
 
-  ga_weight *weights; /* table by layer and weight_id: ga_weight_at (weight_spec.h) */
+  ga_weight *weights; /* table of weights by layer and weight_id; ga_weight_at (weight_spec.h) finds an entry */
   ga_attachment *attachments;
 
   float rope_magnitude[ROPE_TABLES];

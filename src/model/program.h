@@ -54,8 +54,8 @@ typedef struct launch_product {
   product_matrix matrix[PRODUCT_MATRICES];
   int32_t n_matrices;
   bool is_gated;
-  int32_t act;             /* ga_act_kind */
-  value_id gate, residual; /* NO_VALUE: no gate, nothing is added */
+  int32_t act;             /* activation, a ga_act_kind */
+  value_id gate, residual; /* gate NO_VALUE: no gate; residual NO_VALUE: nothing is added */
   weight_ref norm, add_norm;
   value_id sum; /* NO_VALUE: the sum is not written */
   float scale, eps;

@@ -19,7 +19,7 @@ const char *ga_ref_always(const ga_kernel *kernel, const void *desc, const ga_ca
 GA_OPS_WITH_ORACLE(X)
 #undef X
 
-/* Writes to out the matrix X [m, k] rounded as by GA_GEMM_X_E4M3: each e4m3 code times its scale. */
+/* Writes to out the matrix X [m, k] rounded to e4m3 as GA_GEMM_X_E4M3 says: each code times its scale. */
 void ga_ref_gemm_round_x(const ga_gemm_desc *d, const void *x, double *out);
 
 /* Returns element i of a contiguous array of any type. For block-quantised types, too, i counts elements, not

@@ -28,8 +28,8 @@ struct ga_arch_desc {
   void (*build)(graph_builder *b);
 };
 
-/* Every `const ga_arch_desc ga_arch_<name> =` of this folder by name, with NULL at the end; cmake/archs.cmake writes
- * the list. */
+/* All architectures by name, with NULL at the end: each `const ga_arch_desc ga_arch_<name> =` of this folder.
+ * cmake/archs.cmake writes the list. */
 extern const ga_arch_desc *const ga_archs[];
 
 /* Finds an architecture by name; NULL: GA does not have it. */
@@ -55,12 +55,14 @@ GA_NODISCARD ga_status hparams_windows(const ga_model_file *file, int32_t fallba
                                        ga_hparams *p);
 /* Sets the vocabulary from the shape of the embedding; p->width must be known. */
 GA_NODISCARD ga_status hparams_vocab(const ga_model_file *file, ga_hparams *p);
-/* Reads the epsilon of norms. key: the part after "<arch>.". */
+/* Reads the epsilon of norms. key: the metadata key without its prefix "<arch>.". */
 GA_NODISCARD ga_status hparams_eps(const ga_model_file *file, const char *key, ga_hparams *p);
-/* Reads an integer in [least, most], or sets `fallback` if the key is absent. key: the part after "<arch>.". */
+/* Reads an integer in [least, most], or sets `fallback` if the key is absent. key: the metadata key without its prefix
+ * "<arch>.". */
 GA_NODISCARD ga_status hparams_int(const ga_model_file *file, const ga_hparams *p, const char *key, int64_t fallback,
                                    int64_t least, int64_t most, int32_t *out);
-/* Reads a number in [least, most], or sets `fallback` if the key is absent. key: the part after "<arch>.". */
+/* Reads a number in [least, most], or sets `fallback` if the key is absent. key: the metadata key without its prefix
+ * "<arch>.". */
 GA_NODISCARD ga_status hparams_float(const ga_model_file *file, const ga_hparams *p, const char *key, double fallback,
                                      double least, double most, float *out);
 /* Reads the number of experts, the number that each token uses, and their width. */
