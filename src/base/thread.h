@@ -29,8 +29,8 @@ GA_NODISCARD ga_status ga_pool_create(int n_threads, ga_pool **out);
 void ga_pool_destroy(ga_pool *pool); /* frees the pool; NULL is accepted */
 int ga_pool_threads(const ga_pool *pool);
 
-/* Runs fn for pieces 0 to n - 1, begun in order, and returns when all are done. Their writes are visible to the caller.
- * pool NULL: all pieces run on the calling thread. */
+/* Runs fn for pieces 0 to n - 1, begun in order, and returns when all are done. The writes of all pieces are visible to
+ * the caller. pool NULL: all pieces run on the calling thread. */
 void ga_pool_run(ga_pool *pool, int64_t n, ga_piece_fn fn, void *arg);
 
 /* Runs fn for items 0 to n - 1, divided into a few pieces per thread. The borders of pieces are multiples of grain,

@@ -68,8 +68,8 @@ GA_NODISCARD ga_status ga_stream_recorded(const ga_stream *stream, bool *out);
  * the action that is impossible during the recording, and `why` the reason. */
 GA_NODISCARD ga_status ga_stream_free_to(const ga_stream *stream, const char *what, const char *why);
 
-/* Sets *out to `stream`, or to ctx's own stream if it is NULL. Returns an error if the stream belongs to another
- * device. `what` names the call in its text. */
+/* Sets *out to `stream`, or, if stream is NULL, to ctx's own stream. Returns an error if the stream belongs to another
+ * device. `what` names the call in the error text. */
 GA_NODISCARD ga_status ga_stream_of(ga_ctx *ctx, ga_stream *stream, const char *what, ga_stream **out);
 
 /* Enqueues a copy to the device and returns. host is memory of ga_host_alloc, which must not change until an event

@@ -65,8 +65,8 @@ void emu_bulk_load_tensor(uint32_t dst, const void *map, uint32_t bar, int rank,
                           EMU_SITE);
 void emu_bulk_store_tensor(int add, const void *map, uint32_t src, int rank, const int32_t *c, EMU_SITE);
 void emu_bulk_load(uint32_t dst, const void *src, uint32_t bytes, uint32_t bar, EMU_SITE);
-/* Ways in which a store changes global memory: the value replaces the old one, is added to it, or the larger or smaller
- * of both is kept. */
+/* Ways in which a store changes global memory. The value replaces the old one or is added to it, or the larger or
+ * smaller of both is kept. */
 enum {
   EMU_STORE,
   EMU_ADD_F32,

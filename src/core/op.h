@@ -32,8 +32,8 @@ typedef struct ga_op_info {
   /* Returns the feature that a description asks for and the kernel lacks by its op_flags (static text); NULL when it
    * lacks nothing. A NULL function: kernels lack nothing. */
   const char *(*lacks)(const ga_kernel *kernel, const void *desc);
-  /* Returns true when the choice must not depend on the size of the call, and fills *typical: desc with a typical size,
-   * for which kernels are compared instead. A NULL function: the choice always depends on the size. */
+  /* Returns true when the choice must not depend on the size of the call. Kernels are then compared for *typical, which
+   * becomes desc with a typical size. A NULL function: the choice always depends on the size. */
   bool (*typical)(const void *desc, void *typical);
   /* Returns true when two kernels give the same bits. The planner first chooses a kernel for *typical. It then chooses
    * for desc among the kernels with the same bits. A NULL function: the kernel chosen for *typical always runs. */

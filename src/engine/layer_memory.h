@@ -3,9 +3,9 @@
  *
  * It is bookkeeping on the host: nothing here touches a device. One thread at a time may use it.
  *
- * A model's layers are of one or more kinds (model/memory_kind.h), each with units of its own. A sequence has for each
- * kind either a table of pages, whose entry i is the page of tokens [i * page_tokens, (i + 1) * page_tokens), or one
- * state. Pages of kinds with a sliding window are released once no later token reads them.
+ * A model's layers are of one or more kinds (model/memory_kind.h), each with units of its own. For each kind a sequence
+ * has either one state or a table of pages. Entry i of a table is the page of tokens [i * page_tokens, (i + 1) *
+ * page_tokens). Pages of kinds with a sliding window are released once no later token reads them.
  *
  *                  shared by    a match of n tokens needs        evicted
  *   pages          reading      all pages of the n tokens        with their node, leaves first
@@ -97,7 +97,7 @@ void layer_memory_describe(const layer_memory *memory, char *text, size_t size);
 
 /* Returns the array of pending copies and writes their number to *n. The caller enqueues them in this order, after all
  * steps enqueued so far and before the next step. Units are reused at once: a copy may read a unit that an earlier copy
- * has written, and write one that an earlier copy has read. */
+ * writes, and write a unit that an earlier copy reads. */
 const unit_copy *layer_memory_copies(const layer_memory *memory, int32_t *n);
 /* Clears the list of pending copies, after the caller has enqueued them. */
 void layer_memory_copied(layer_memory *memory);

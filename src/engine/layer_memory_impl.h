@@ -1,8 +1,8 @@
 /* Declarations that the source files of layer memory (layer_memory.h) share.
  *
- * A kind is *chained* if every longer prefix needs its units, too (pages that all later tokens read), and *local* if
- * only prefixes that end near a unit need it (window pages, states). A node has units of all chained kinds, on the
- * device or in host memory, and is evicted with them; units of local kinds are evicted one by one.
+ * A kind is *chained* if every longer prefix needs its units, too (pages that all later tokens read). A kind is *local*
+ * if only prefixes that end near a unit need the unit (window pages, states). A node has units of all chained kinds, on
+ * the device or in host memory, and is evicted with them. Units of local kinds are evicted one by one.
  */
 #ifndef GA_ENGINE_LAYER_MEMORY_IMPL_H
 #define GA_ENGINE_LAYER_MEMORY_IMPL_H

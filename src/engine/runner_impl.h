@@ -41,8 +41,8 @@ typedef struct stage_handover {
 } stage_handover;
 
 /* The layers of one placement, and the integer inputs of steps on its device. Two steps may be in flight, so the host
- * has two places for inputs. The inputs of the last stage begin with two arrays that its device writes: the drawn
- * tokens, and the first logit of the row that each was drawn from. */
+ * has two places for inputs. The inputs of the last stage begin with two arrays that its device writes. They have the
+ * drawn tokens, and for each of them the first logit of its row. */
 typedef struct runner_stage {
   ga_ctx *ctx;
   ga_exec exec;

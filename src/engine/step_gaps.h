@@ -1,6 +1,6 @@
-/* The time between steps in which the device computes nothing: from the end of one step's last kernel to the start of
- * the next step's first kernel. The time of copies between steps is part of the gap. Two events a step measure it, on
- * the stream that has the step's work, and only with GA_ENGINE_TIME_STEPS. */
+/* The time between steps in which the device computes nothing. It lasts from the end of a step's last kernel to the
+ * start of the next step's first kernel. The time of copies between steps is part of the gap. Two events a step measure
+ * it, on the stream that has the step's work, and only with GA_ENGINE_TIME_STEPS. */
 #pragma once
 
 #include <stdbool.h>

@@ -1,8 +1,8 @@
 /* A model as a graph of pure values, as its architecture file (arch/) wrote it.
  *
- * A node computes one value from others. A value never changes and has no address, so the only order that matters is
- * that of uses: a node follows the nodes whose values it reads. Once built, a graph does not change.
- * Passes (pass/) make the launches of a device from it: fuse.h chooses them, memory.h gives values their addresses.
+ * A node computes one value from others. A value never changes and has no address. So the only order that matters is
+ * that of uses: a node follows the nodes whose values it reads. Once built, a graph does not change. Passes (pass/)
+ * make the launches of a device from it: fuse.h chooses them, memory.h gives values their addresses.
  *
  * Shapes in comments: T tokens of the step, d width, Hq and Hkv heads, D head_dim, Dv v_dim, F ff_width, V vocabulary,
  * n_out rows whose logits are wanted. */

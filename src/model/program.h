@@ -148,8 +148,8 @@ typedef struct ga_program {
 int32_t launch_reads(const launch *l, value_id v[LAUNCH_READS]);
 /* Writes the values that a launch writes to v[]. Returns their number. */
 int32_t launch_writes(const launch *l, value_id v[LAUNCH_WRITES]);
-/* Returns the value read by l whose place in memory y, a value that l writes, may take if no later launch reads it;
- * NO_VALUE: none. Rotations and stores only work in place: exec_launch.c copies first if y has another place. */
+/* Returns a value that l reads, in whose place in memory l may write y if no later launch reads that value. NO_VALUE:
+ * there is none. Rotations and stores only work in place: exec_launch.c copies first if y has another place. */
 value_id launch_in_place(const launch *l, value_id y);
 
 /* Writes one line for each launch, with the places of the values that it writes. The caller releases the text with
