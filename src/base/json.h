@@ -24,7 +24,7 @@ GA_NODISCARD ga_status ga_json_parse(const char *label, const char *text, size_t
 GA_NODISCARD ga_status ga_json_parse_strict(const char *label, const char *text, size_t bytes, json_t **out);
 /* Reads a file and parses it like ga_json_parse. */
 GA_NODISCARD ga_status ga_json_read_file(const char *path, json_t **out);
-/* Reads a file whose JSON is an array. */
+/* Reads a file and parses it like ga_json_parse, but the text must be an array. */
 GA_NODISCARD ga_status ga_json_read_list(const char *path, json_t **out);
 /* Returns the name of a value's type for error texts, such as "an integer" or "a text". */
 const char *ga_json_type_name(const json_t *value);

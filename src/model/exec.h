@@ -26,7 +26,7 @@ typedef struct ga_step {
   int32_t max_q, max_kv;    /* largest number of new tokens, and of all tokens, of any sequence */
   const int32_t *ids;       /* [T] token ids */
   const int32_t *positions; /* [T] position of each token in its sequence */
-  const int32_t *types;     /* encoders: [T] token types, which are all 0; NULL for other models */
+  const int32_t *types;     /* encoders: [T] token types: 1 in the second text of a pair, else 0; else NULL */
   ga_step_pages pages[MEMORY_KINDS_MAX];
   const int32_t *q_start; /* [n_seqs + 1] index of the first token of each sequence */
   /* [n_seqs - n_decode + 1] index of the first token of each sequence after the first n_decode, counted from their

@@ -141,15 +141,15 @@ typedef struct ga_node {
   } as;
 } ga_node;
 
-/* How an encoder's rows [T, d] become one row. GGUF has the numbers 0 to 3. */
+/* How an encoder's rows [T, d] become one row. Values 0 to 3 are the numbers that GGUF files use. */
 typedef enum ga_pooling {
   POOL_NONE,
   POOL_MEAN,
   POOL_CLS,           /* the first row */
   POOL_LAST,          /* the last row */
-  POOL_MAX,           /* the largest of each column */
+  POOL_MAX,           /* the largest element of each column */
   POOL_WEIGHTED_MEAN, /* the mean in which row i, counted from 0, has the weight i + 1 */
-  POOL_MEAN_SQRT      /* the sum over the root of the number of rows */
+  POOL_MEAN_SQRT      /* the sum of the rows, divided by the square root of their number */
 } ga_pooling;
 
 struct ga_model_graph {

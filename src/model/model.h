@@ -26,7 +26,7 @@ typedef struct ga_hparams {
   bool no_rope[GA_MODEL_MAX_LAYERS];      /* [layer] the layer has no RoPE */
   bool no_attention[GA_MODEL_MAX_LAYERS]; /* [layer] the layer has no keys and values */
   int32_t pooling;                        /* encoders: how rows become one, a ga_pooling */
-  int32_t n_types;     /* rows of the table of token types that are read: 2 if the model scores pairs; 0 means 1 */
+  int32_t n_types;     /* rows of the table of token types that are read: 2 to score pairs of texts; 0 means 1 */
   bool has_alibi;      /* attention has ALiBi: logits fall with distance, by a slope for each head */
   bool has_head_norms; /* heads of q and k have layer norms, each with its own weights */
   bool is_parallel;    /* attention and feed-forward of a layer both read the layer's input, and both are added to it */

@@ -129,8 +129,8 @@ GA_NODISCARD ga_status ga_weights_create(int32_t n_layers, ga_weight **out);
 /* Returns the tensor's entry in the model's table. Its data is NULL if the model has no such tensor. */
 ga_weight *ga_weight_slot(ga_model *model, weight_id id, int32_t il);
 const ga_weight *ga_weight_at(const ga_model *model, weight_ref w);
-/* Returns the description of a tensor of the model, without data. The table of token types has only one row there, the
- * row that GA reads. */
+/* Returns the description of a tensor of the model, without data. A table of token types has only the rows that GA
+ * reads (ga_hparams.n_types). */
 ga_weight ga_weight_of(const ga_hparams *p, weight_id id, ga_dtype dtype);
 /* Returns the type in which ctx stores tensor t of the file. */
 ga_dtype ga_weight_dtype(const ga_model *model, ga_ctx *ctx, weight_kind kind, const ga_model_tensor *t);

@@ -17,7 +17,7 @@ struct ga_arch_desc {
   const char *name; /* general.architecture in the file */
   /* true: the model makes embeddings; it has no KV cache and no output head, and all layers are on one device */
   bool is_encoder;
-  bool has_rank_head; /* its files may have a head that scores pairs (rank_head.h) */
+  bool has_rank_head; /* files of the architecture may have a head that scores pairs of texts (rank_head.h) */
   const weight_use *weights;
   size_t n_weights;
   /* Returns whether the layer has the tensor. NULL: each layer has all of `weights`. */
@@ -71,11 +71,12 @@ GA_NODISCARD ga_status hparams_experts(const ga_model_file *file, ga_hparams *p)
 GA_NODISCARD ga_status hparams_head_norms(const ga_model_file *file, ga_hparams *p);
 /* Reads the factor of attention's logits if the file has it; hparams_sizes sets the default. */
 GA_NODISCARD ga_status hparams_attn_scale(const ga_model_file *file, ga_hparams *p);
-/* Reads the type of the scaling of rotary embedding, and its factor where the file states one; else *factor is
- * unchanged. A factor without a type is linear, and a factor of 0 is none. */
+/* Reads the type of the scaling of rotary embedding, and its factor. If the file states no factor, or 0, *factor is
+ * unchanged. A factor without a type is linear. */
 GA_NODISCARD ga_status hparams_rope_scaling(const ga_model_file *file, const ga_hparams *p, ga_text *type,
                                             double *factor);
-/* Reads the context before the scaling of rotary embedding; where the file states none, the context that it states. */
+/* Reads the context before the scaling of rotary embedding. If the file does not state it, *out becomes
+ * p->context_trained. */
 GA_NODISCARD ga_status hparams_original_context(const ga_model_file *file, const ga_hparams *p, int32_t *out);
 #define GA_HPARAM_KEY_BYTES 96 /* largest size of a key in bytes, with its NUL */
 /* Writes "<arch>.<key>" to `text` and returns it. */
