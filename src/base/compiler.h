@@ -1,4 +1,4 @@
-/* Compiler extensions that host code uses. Other host files use none directly. */
+/* Macros for the compiler extensions that host code uses. No other host file uses an extension directly. */
 #ifndef GA_BASE_COMPILER_H
 #define GA_BASE_COMPILER_H
 
@@ -27,7 +27,7 @@
 #else
 #define GA_KEEP_LOOP _Pragma("GCC unroll 1")
 #endif
-/* Unrolls the loop that follows the macro by 2, for loops whose bodies need most registers. */
+/* Unrolls the loop that follows the macro by 2, for loops whose bodies use most of the CPU's registers. */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define GA_UNROLL_2
 #elif defined(__clang__)

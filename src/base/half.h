@@ -65,7 +65,8 @@ GA_INLINE float ga_e8m0_to_f32(uint8_t e) {
 /* Convert e4m3fn numbers: the bias is 7, there is no infinity, 0x7f and 0xff are NaN, and the largest number is 448. */
 float ga_e4m3_to_f32(uint8_t x);
 uint8_t ga_f32_to_e4m3(float x); /* values of larger magnitude become +-448 */
-/* Convert e5m2 numbers: the bias is 15, infinities and NaN are as in f16, and the largest finite number is 57344. */
+/* Convert e5m2 numbers, the upper bytes of f16: the bias is 15, there are infinities and NaN, and the largest finite
+ * number is 57344. */
 float ga_e5m2_to_f32(uint8_t x);
 uint8_t ga_f32_to_e5m2(float x); /* values of larger magnitude become +-57344 */
 /* Convert e2m1 (fp4) numbers, the low 4 bits of x: 0, 0.5, 1, 1.5, 2, 3, 4, 6 and their negatives. */

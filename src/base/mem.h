@@ -29,8 +29,8 @@ GA_INLINE int64_t ga_max_i64(int64_t a, int64_t b) { return a > b ? a : b; }
 
 #define GA_CACHE_LINE 64
 
-/* Allocates `bytes` bytes at a multiple of 64, not cleared. `bytes` 0 counts as 1. On failure *out is NULL. Release
- * with ga_mem_free. `what` names the purpose in error texts. */
+/* Allocates `bytes` bytes at an address that is a multiple of 64, not cleared. `bytes` 0 counts as 1. On failure *out
+ * is NULL. Release with ga_mem_free. `what` names the purpose in error texts. */
 GA_NODISCARD ga_status ga_mem_alloc(size_t bytes, const char *what, void **out);
 /* Allocates count elements of `each` bytes, zeroed, otherwise like ga_mem_alloc. The product is checked for
  * overflow. */

@@ -19,7 +19,8 @@ typedef struct ga_part {
    * metadata key of GGUF is one path, and a "*" in it stands for any characters. */
   const char *key;
   ga_part_use use;
-  /* read: the values that GA reads; refused: why, or what GA has instead; ignored: the reason; NULL: no remark */
+  /* remark for error texts and the reference page; NULL: none. Fields that are read: the values that GA accepts.
+   * Refused fields: why GA refuses them. Ignored fields: why results do not depend on them */
   const char *note;
   const char *allowed; /* refused: a JSON array of further values that are accepted; NULL: none */
 } ga_part;
@@ -27,7 +28,7 @@ typedef struct ga_part {
 typedef struct ga_part_table {
   const char *file;    /* name of the file, such as "tokenizer.json" */
   const char *what;    /* the part of the file that the table covers, such as "model of type BPE"; NULL: all of it */
-  const ga_part *rows; /* ends with a row without a key */
+  const ga_part *rows; /* rows of the table; the last row has no key */
   const char *others;  /* why fields without a row may be ignored; NULL: they are refused, and the error names them */
 } ga_part_table;
 

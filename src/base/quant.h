@@ -1,5 +1,5 @@
-/* Quantisers from f32 to one block of a GGUF type. They are simple and repeatable, not the best fit: the scale of each
- * run (elements that share one) is computed from its extreme values, and each element gets the nearest code.
+/* Quantisers from f32 to one block of a GGUF type. They are simple and repeatable, not the best fit. The scale of each
+ * run (elements that share one) is computed from its extreme values. Each element gets the nearest code.
  * src/ref/ref_dequant.c defines the meaning of the codes.
  *
  * Infinities and NaN have no code and are replaced by 0. The error of an element is at most half a step of its run,

@@ -7,9 +7,9 @@
 
 enum { GA_GRID_BLOCK = 256, GA_GRID_RUN = 16, GA_GRID_RUNS = GA_GRID_BLOCK / GA_GRID_RUN };
 
-/* Tables of points with 8 coordinates, one packed point an entry. */
+/* Tables of points with 8 coordinates. An entry is one point: coordinate j has a code in bits 2j and 2j + 1. */
 extern const uint16_t ga_iq2_xxs_grid[256], ga_iq2_xs_grid[512], ga_iq2_s_grid[1024];
-/* Tables of points with 4 coordinates, one packed point an entry. */
+/* Tables of points with 4 coordinates. An entry is one point: coordinate j has a code in bits 3j to 3j + 2. */
 extern const uint16_t ga_iq3_xxs_grid[256], ga_iq3_s_grid[512];
 
 /* Decodes a block into integer codes of -62 to 62 and scales. The value of element e is code[e] * scale[e /

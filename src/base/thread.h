@@ -16,7 +16,8 @@ typedef struct ga_pool ga_pool;
 /* A function that runs one piece of a region. thread is the thread's index in the pool, 0 to n_threads - 1, for
  * choosing scratch memory. */
 typedef void (*ga_piece_fn)(void *arg, int64_t piece, int thread);
-/* A function that runs items [begin, end) of a region. thread is the thread's index in the pool. */
+/* A function that ga_pool_run_ranges calls for each piece, the items [begin, end). thread is the thread's index in the
+ * pool. */
 typedef void (*ga_range_fn)(void *arg, int64_t begin, int64_t end, int thread);
 
 /* Returns the number of CPUs that this process may use by its affinity mask and the quota of its cgroups, at least
@@ -28,8 +29,8 @@ GA_NODISCARD ga_status ga_pool_create(int n_threads, ga_pool **out);
 void ga_pool_destroy(ga_pool *pool); /* frees the pool; NULL is accepted */
 int ga_pool_threads(const ga_pool *pool);
 
-/* Runs fn for pieces 0 to n - 1, begun in order, and returns when all are done. Their writes are visible to the caller.
- * pool NULL: all pieces run on the calling thread. */
+/* Runs fn for pieces 0 to n - 1, begun in order, and returns when all are done. The writes of all pieces are visible to
+ * the caller. pool NULL: all pieces run on the calling thread. */
 void ga_pool_run(ga_pool *pool, int64_t n, ga_piece_fn fn, void *arg);
 
 /* Runs fn for items 0 to n - 1, divided into a few pieces per thread. The borders of pieces are multiples of grain,

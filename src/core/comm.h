@@ -37,8 +37,8 @@ typedef struct comm_vtable {
   void (*abort)(ga_comm *comm, ga_status status, const char *why);
   void (*destroy)(ga_comm *comm);
   /* Exchanges file descriptors; all ranks call it. fds[ranks] become descriptors of the files that the ranks gave. The
-   * caller closes them, also after an error. -1: the rank gave none, or is the calling rank. GA_ERR_UNSUPPORTED on all
-   * ranks if they are on several hosts; the communicator stays usable. */
+   * caller closes them, also after an error. fds[r] is -1 if rank r gave none, or is the calling rank.
+   * GA_ERR_UNSUPPORTED on all ranks if they are on several hosts; the communicator stays usable. */
   ga_status (*trade_fds)(ga_comm *comm, int fd, int *fds);
   /* --- The functions below are NULL without GA_COMM_SAME_MEMORY. --- */
   /* Exchanges the ranks' announcements. All ranks call it, and each waits for the others. calls[r] becomes the
@@ -59,8 +59,8 @@ struct ga_comm {
   uint32_t reach; /* Abilities of the ranks besides messages, bits of ga_comm_reaches. */
 };
 
-/* Compares the announcements of all ranks. GA_ERR_COMM: two of them differ. The text is the same on all ranks, and
- * names two ranks and their values. */
+/* Compares the announcements of all ranks. GA_ERR_COMM: two of them differ. The error text is the same on all ranks,
+ * and names two ranks and their values. */
 GA_NODISCARD ga_status comm_compare_calls(const comm_call *calls, int32_t ranks);
 
 /* The messages between this rank and one other rank in an exchange: `give` is sent, `take` is received. */

@@ -13,7 +13,7 @@ struct ga_plan {
   ga_ctx *ctx;
   const ga_kernel *kernel; /* Kernel that the planner chose. */
   ga_plan_steps steps;     /* Launches of the plan. */
-  /* Plan, which this plan owns, of the op that runs at the end of each call (ga_op_info.after). NULL: there is none. */
+  /* Plan of the op that runs at the end of each call (ga_op_info.after). This plan owns it. NULL: there is none. */
   ga_plan *after;
   ga_op op;
   uint32_t desc_bytes;
@@ -21,10 +21,11 @@ struct ga_plan {
   GA_ALIGNED(8) unsigned char desc[GA_DESC_MAX_BYTES];
 };
 
-/* Plans that a context keeps: open addressing by the hash of (op, description). A model's steps have many sizes, and
- * each size needs new plans, below 1 KB each. When there are more than GA_PLANS_MOST, all are freed; those that are
- * needed again are made again. */
+/* Largest number of plans that a context keeps, each of less than 1 KB. A further plan frees all of them, and plans
+ * that are needed again are made again. */
 #define GA_PLANS_MOST 16384
+/* Plans that a context keeps, because steps of a model have many sizes, each with plans of its own. The table is a hash
+ * table by op and description, with open addressing. */
 typedef struct ga_plan_cache {
   ga_plan **slots;
   size_t n_slots, n_used;
@@ -45,8 +46,8 @@ GA_NODISCARD ga_status ga_plan_make(ga_ctx *ctx, ga_op op, const void *desc, siz
 /* Plans an op like ga_plan_make, with the kernel whose id is `id`. id NULL: the planner chooses. */
 GA_NODISCARD ga_status ga_plan_make_row(ga_ctx *ctx, ga_op op, const char *id, const void *desc, size_t desc_bytes,
                                         ga_plan **out);
-/* Plans an op like ga_plan_make, or returns a plan that ctx has kept. ctx owns the plan. *stream becomes the stream to
- * run on, with a workspace that is large enough. */
+/* Plans an op like ga_plan_make, or returns a plan that ctx has kept. ctx owns the plan. *stream is the caller's
+ * stream; NULL becomes ctx's own stream. The stream's workspace is made large enough for the plan. */
 GA_NODISCARD ga_status ga_plan_remember(ga_ctx *ctx, ga_op op, const void *desc, size_t desc_bytes, const ga_plan **out,
                                         ga_stream **stream);
 
@@ -58,17 +59,17 @@ static inline void *ga_workspace_of(const ga_stream *stream) {
   return ga_records_apart(stream) ? stream->recording.data : stream->workspace.data;
 }
 
-/* Enqueues the steps of a plan. io and workspace must have been checked. */
+/* Enqueues the steps of a plan. The caller has checked the pointers in io and the workspace. */
 GA_NODISCARD ga_status ga_plan_launch(const ga_plan *plan, const void *io, void *workspace, ga_stream *stream);
 
 /* Sets *out to whether work enqueued on the stream is recorded into a graph now, by GA or by the caller. */
 GA_NODISCARD ga_status ga_stream_recorded(const ga_stream *stream, bool *out);
 /* Returns GA_ERR_STATE if the library's user is recording the stream, otherwise GA_OK. For the error text, `what` names
- * the action that is impossible meanwhile, and `why` the reason. */
+ * the action that is impossible during the recording, and `why` the reason. */
 GA_NODISCARD ga_status ga_stream_free_to(const ga_stream *stream, const char *what, const char *why);
 
-/* Sets *out to `stream`, or to ctx's own stream if it is NULL. Returns an error if the stream belongs to another
- * device. `what` names the call in its text. */
+/* Sets *out to `stream`, or, if stream is NULL, to ctx's own stream. Returns an error if the stream belongs to another
+ * device. `what` names the call in the error text. */
 GA_NODISCARD ga_status ga_stream_of(ga_ctx *ctx, ga_stream *stream, const char *what, ga_stream **out);
 
 /* Enqueues a copy to the device and returns. host is memory of ga_host_alloc, which must not change until an event

@@ -132,7 +132,8 @@ static inline bool ga_device_in_host_memory(const ga_device *device) { return de
  * the call. */
 static inline bool ga_device_works_in_calls(const ga_device *device) { return device->caps.works_in_calls; }
 
-/* Returns whether this build can run the kernel on this device: it needs the kernel's instruction set and code. */
+/* Returns whether this build can run the kernel on this device: the device has the kernel's instruction set, and the
+ * build its code. */
 bool ga_device_runs(const ga_device *device, const ga_kernel *kernel);
 
 typedef struct ga_backend {

@@ -1,7 +1,7 @@
 /* The calls from emulated kernels (src/cuda/dev/ptx/emu) to the emulator (src/emu): one for each GPU instruction, made
  * by the thread that executes it. The header is valid C11 and C++17. `file` and `line` name the instruction's place in
- * the kernel, for reports. Shared addresses are bytes from the start of the block's window; the first KiB belongs to
- * the system, as on sm_90. */
+ * the kernel, for reports. An address in shared memory is a number of bytes from the start of the block's shared
+ * memory. The first KiB belongs to the system, as on sm_90. */
 #ifndef GA_CORE_EMU_CALLS_H
 #define GA_CORE_EMU_CALLS_H
 #include <stdint.h>
@@ -65,8 +65,8 @@ void emu_bulk_load_tensor(uint32_t dst, const void *map, uint32_t bar, int rank,
                           EMU_SITE);
 void emu_bulk_store_tensor(int add, const void *map, uint32_t src, int rank, const int32_t *c, EMU_SITE);
 void emu_bulk_load(uint32_t dst, const void *src, uint32_t bytes, uint32_t bar, EMU_SITE);
-/* Ways in which a store changes global memory: the value replaces the old one, is added to it, or the larger or smaller
- * of both is kept. */
+/* Ways in which a store changes global memory. The value replaces the old one or is added to it, or the larger or
+ * smaller of both is kept. */
 enum {
   EMU_STORE,
   EMU_ADD_F32,

@@ -13,7 +13,7 @@ typedef struct ga_device ga_device;
 /* --- graphs: work that is recorded once and launched many times --- */
 typedef struct ga_graphs {
   ga_status (*begin)(ga_stream *stream);
-  /* Ends the recording, also when it returns an error. */
+  /* Ends the recording, even if the function returns an error. */
   ga_status (*end)(ga_stream *stream, ga_graph **out);
   ga_status (*launch)(ga_graph *graph, ga_stream *stream);
   void (*destroy)(ga_graph *graph);
@@ -122,11 +122,11 @@ typedef struct ga_link_library {
   ga_status (*load)(ga_device *device, ga_link_facts *out);
   /* Makes the id that all ranks pass to `open`. One rank makes it and sends it to the others. */
   ga_status (*id)(ga_device *device, unsigned char id[GA_LINK_ID_BYTES]);
-  /* Opens a link. All ranks call it. patience->ask is also called while the library sets up messages. */
+  /* Opens a link. All ranks call it. The host calls patience->ask while it waits for the other ranks. */
   ga_status (*open)(ga_device *device, const unsigned char id[GA_LINK_ID_BYTES], int32_t rank, int32_t ranks,
                     const ga_patience *patience, ga_link **out);
   /* Enqueues messages in stream order. They may all be in flight at the same time. Messages of a pair of ranks must be
-   * in the same order on both sides. */
+   * in the same order on both sides. The host calls patience->ask while the library sets them up. */
   ga_status (*exchange)(ga_link *link, ga_stream *stream, const ga_link_message *messages, int64_t n,
                         const ga_patience *patience);
   /* Returns an error that occurred after exchange returned, or GA_OK. It does not wait. */

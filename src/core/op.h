@@ -32,14 +32,14 @@ typedef struct ga_op_info {
   /* Returns the feature that a description asks for and the kernel lacks by its op_flags (static text); NULL when it
    * lacks nothing. A NULL function: kernels lack nothing. */
   const char *(*lacks)(const ga_kernel *kernel, const void *desc);
-  /* Returns true when the choice must not depend on the size of the call, and fills *typical: desc with a typical size,
-   * for which kernels are compared instead. A NULL function: the choice always depends on the size. */
+  /* Returns true when the choice must not depend on the size of the call. Kernels are then compared for *typical, which
+   * becomes desc with a typical size. A NULL function: the choice always depends on the size. */
   bool (*typical)(const void *desc, void *typical);
   /* Returns true when two kernels give the same bits. The planner first chooses a kernel for *typical. It then chooses
    * for desc among the kernels with the same bits. A NULL function: the kernel chosen for *typical always runs. */
   bool (*same_order)(const ga_kernel *a, const ga_kernel *b);
   /* Returns true when each call of the op must end with a call of another op. *op is then the other op's number, and
-   * `after` its complete description. A NULL function: calls never end so. */
+   * `after` its complete description. A NULL function: no call needs another op. */
   bool (*after)(const void *desc, ga_op *op, void *after);
 } ga_op_info;
 

@@ -23,7 +23,7 @@
 /* --- requests --- */
 
 typedef struct request_token {
-  int32_t event; /* ga_request_event */
+  int32_t event; /* kind of event, a ga_request_event */
   int32_t id;    /* id of the token */
   float logprob;
   int32_t n_top;
@@ -43,7 +43,7 @@ struct ga_request {
   ga_request *live_next, *live_prev;
   atomic_int holders; /* references: one of the caller, and one of the engine until the request ends */
   atomic_bool cancelled;
-  atomic_int unread; /* tokens in the queue */
+  atomic_int unread; /* number of tokens in `queue` */
 
   /* The following fields are fixed when the request is submitted. */
   ga_request_options options; /* a copy of the caller's options, with all pointers NULL */
@@ -66,7 +66,7 @@ struct ga_request {
   ga_status row_status;
   char row_error[256];
 
-  pid_t process;        /* the engine's */
+  pid_t process;        /* id of the process that made the engine */
   pthread_mutex_t lock; /* guards all fields below */
   pthread_cond_t changed;
   request_queue queue;
@@ -94,7 +94,7 @@ void request_end(ga_request *r, ga_finish finish, ga_status status);
 
 /* A row of logits of a step, and the request to which it belongs. The row's row_draw says how its token is drawn. */
 typedef struct step_row {
-  ga_request *request; /* NULL: the request has ended meanwhile */
+  ga_request *request; /* NULL: the request has ended since the step was planned */
   int32_t part;        /* index of the item in the step's plan, and of its step_part */
   int32_t position;    /* position in the sequence of the token whose successor the row predicts */
   bool samples;        /* the next token is drawn from the row; else the next token is a known one of the prompt */
@@ -140,7 +140,7 @@ struct ga_engine {
   int32_t n_shown;          /* number of live requests whose rows of logits are copied to the host */
   uint64_t cache_secret[4]; /* secret that is hashed together with each cache salt */
 
-  pid_t process; /* the process that made the engine: a fork of it has no thread for it */
+  pid_t process; /* id of the process that made the engine; a fork of that process does not have the engine's thread */
   pthread_t thread;
   pthread_mutex_t lock; /* guards all fields below */
   pthread_cond_t wake;

@@ -3,9 +3,9 @@
  *
  * It is bookkeeping on the host: nothing here touches a device. One thread at a time may use it.
  *
- * A model's layers are of one or more kinds (model/memory_kind.h), each with units of its own. A sequence has for each
- * kind either a table of pages, whose entry i is the page of tokens [i * page_tokens, (i + 1) * page_tokens), or one
- * state. Pages of kinds with a sliding window are released once no later token reads them.
+ * A model's layers are of one or more kinds (model/memory_kind.h), each with units of its own. For each kind a sequence
+ * has either one state or a table of pages. Entry i of a table is the page of tokens [i * page_tokens, (i + 1) *
+ * page_tokens). Pages of kinds with a sliding window are released once no later token reads them.
  *
  *                  shared by    a match of n tokens needs        evicted
  *   pages          reading      all pages of the n tokens        with their node, leaves first
@@ -63,7 +63,7 @@ typedef struct sequence_memory {
   memory_snapshot snapshots[MEMORY_SNAPSHOTS_MAX]; /* [n_snapshots] in order of rising n_tokens */
   /* number of pages, from the first on, that are in the tree of prefixes */
   int32_t n_nodes;
-  prefix_node *node; /* node in the tree of prefixes of the last of these pages; NULL: none is in the tree */
+  prefix_node *node; /* node of page n_nodes - 1 in the tree of prefixes; NULL: n_nodes is 0 */
   /* number of whole pages, from the first on, for which layer_memory_computed has searched the tree of prefixes */
   int32_t n_tried;
 } sequence_memory;
@@ -97,7 +97,7 @@ void layer_memory_describe(const layer_memory *memory, char *text, size_t size);
 
 /* Returns the array of pending copies and writes their number to *n. The caller enqueues them in this order, after all
  * steps enqueued so far and before the next step. Units are reused at once: a copy may read a unit that an earlier copy
- * has written, and write one that an earlier copy has read. */
+ * writes, and write a unit that an earlier copy reads. */
 const unit_copy *layer_memory_copies(const layer_memory *memory, int32_t *n);
 /* Clears the list of pending copies, after the caller has enqueued them. */
 void layer_memory_copied(layer_memory *memory);
@@ -127,8 +127,8 @@ void layer_memory_need(const layer_memory *memory, const sequence_memory *sequen
                        int32_t need[MEMORY_KINDS_MAX]);
 /* Returns whether a sequence that has all units to itself can reach `length` tokens. */
 bool layer_memory_fits(const layer_memory *memory, int32_t length);
-/* Returns how many of the n tokens from `begin` on the next step should evaluate at most. With kinds of states, a step
- * does not go past a place where a snapshot is needed. */
+/* Returns the largest number of tokens, of the n from `begin` on, that the next step should evaluate. With kinds of
+ * states, a step does not go past a place where a snapshot is needed. */
 int32_t layer_memory_chunk(const layer_memory *memory, int32_t begin, int32_t n);
 /* Allocates the sequence's tables for `length` tokens. Up to that length layer_memory_match and layer_memory_extend
  * allocate nothing. */
@@ -153,13 +153,15 @@ int32_t layer_memory_rewind(layer_memory *memory, uint64_t cache_key, sequence_m
 
 /* Says how the units of a sequence that ends are treated. */
 typedef struct release_policy {
-  /* time until which the units are evicted after all others; applies to at most half of the pool. 0: no such
-   * priority */
+  /* time until which the units are evicted after all others; 0: no such priority. It is not set if more than half of
+   * all units would then have one */
   double keep_until;
-  bool swap;    /* the sequence is preempted: its units are copied to host memory when other sequences need them */
-  bool discard; /* units become free at once, except those that other sequences use, extend or protect */
-  /* number of tokens after the first n (see layer_memory_release) that enqueued steps evaluate. If it is not 0, the
-   * states are those after a later token than n */
+  bool swap; /* the sequence is preempted: its units are copied to host memory when other sequences need them */
+  /* units become free at once. Exceptions are pages that other sequences use, that other cached pages follow, or that
+   * have a keep_until */
+  bool discard;
+  /* number of tokens after the first n that enqueued steps evaluate (n of layer_memory_release_as). If it is not 0, no
+   * snapshot after token n is taken: the states belong to a later token */
   int32_t n_beyond;
 } release_policy;
 /* Releases all units and empties the sequence, whose tokens [0, n) are computed. Its pages stay cached, including

@@ -1,8 +1,8 @@
 /* Declarations that the source files of layer memory (layer_memory.h) share.
  *
- * A kind is *chained* if every longer prefix needs its units, too (pages that all later tokens read), and *local* if
- * only prefixes that end near a unit need it (window pages, states). A node has units of all chained kinds, on the
- * device or in host memory, and is evicted with them; units of local kinds are evicted one by one.
+ * A kind is *chained* if every longer prefix needs its units, too (pages that all later tokens read). A kind is *local*
+ * if only prefixes that end near a unit need the unit (window pages, states). A node has units of all chained kinds, on
+ * the device or in host memory, and is evicted with them. Units of local kinds are evicted one by one.
  */
 #ifndef GA_ENGINE_LAYER_MEMORY_IMPL_H
 #define GA_ENGINE_LAYER_MEMORY_IMPL_H
@@ -36,7 +36,7 @@ struct layer_memory {
   layer_memory_options options;
   /* lists of kinds by their properties; `pages` has all of chained and windows, `local` all of windows and states */
   kind_list chained, local, windows, states, pages;
-  prefix_filter leaves; /* selects nodes of whose page a match may use only the first tokens */
+  prefix_filter leaves; /* filter for nodes whose page a match may use in part: only its first tokens */
   int32_t n_units;      /* units of all kinds on the device */
   int32_t most_kept;    /* largest number of nodes that may have a keep_until */
   unit_pool pool[MEMORY_KINDS_MAX];
@@ -81,15 +81,16 @@ GA_INLINE bool memory_node_swapped(const layer_memory *memory, const prefix_node
 GA_INLINE int32_t memory_available(const layer_memory *memory, int32_t kind) {
   return memory->pool[kind].n_free + memory->pool[kind].n_cached;
 }
-/* Returns whether the list of pending copies has room for the copies of one more sequence. They include copies to host
- * memory of units that make room for it. */
+/* Returns whether the list of pending copies has room for the copies of one more sequence. They include copies of
+ * evicted units to host memory, which make room for the sequence. */
 GA_INLINE bool memory_can_copy(const layer_memory *memory) {
   return memory->n_copies - memory->n_to_host + 2 * (memory->n_units + MEMORY_KINDS_MAX) <= memory->max_copies;
 }
 
 /* --- memory_evict.c --- */
 
-/* Returns whether the node is useless: a leaf at which no match can end, and of whose page no match can use a part. */
+/* Returns whether the node is useless. It is then a leaf at which no match can end, and no match can use the beginning
+ * of its page. */
 bool memory_node_useless(const layer_memory *memory, const prefix_node *node);
 /* Adds one reference of a sequence to the unit. */
 void memory_pin_unit(layer_memory *memory, int32_t kind, int32_t unit);
@@ -99,8 +100,8 @@ void memory_unpin_unit(layer_memory *memory, int32_t kind, int32_t unit);
 void memory_free_unit(layer_memory *memory, int32_t kind, prefix_node *node);
 /* Adds a sequence's unit to the node, so that both have it. MEMORY_NO_UNIT: does nothing. */
 void memory_give_unit(layer_memory *memory, int32_t kind, prefix_node *node, int32_t unit);
-/* Takes a unit for one sequence and returns it. If none is free, a cached unit is evicted. The caller has checked
- * that there is one. */
+/* Takes a unit for one sequence and returns it. If none is free, a cached unit is evicted. The caller has checked that
+ * a free or a cached unit exists. */
 int32_t memory_take_unit(layer_memory *memory, int32_t kind);
 /* Copies the node's unit from host memory to a unit of the device for one sequence, and returns that unit. */
 int32_t memory_load_unit(layer_memory *memory, int32_t kind, prefix_node *node);

@@ -15,8 +15,8 @@ typedef struct memory_host {
   int32_t n_units[MEMORY_KINDS_MAX];
 } memory_host;
 
-/* Allocates the units, page-locked for the device of ctx. The cache must outlive them. After a failure, too, the
- * caller calls memory_host_destroy. */
+/* Allocates n_units[kind] units of each kind in host memory, page-locked for the device of ctx. The cache must outlive
+ * *out. The caller releases *out with memory_host_destroy, also after a failure. */
 GA_NODISCARD ga_status memory_host_create(const ga_kv_cache *cache, ga_ctx *ctx,
                                           const int32_t n_units[MEMORY_KINDS_MAX], memory_host *out);
 void memory_host_destroy(memory_host *host); /* no copy may be in flight; a struct of zeros is fine */

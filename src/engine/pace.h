@@ -24,19 +24,20 @@
  * (docs/results/serve.md). With slow models, steps read PACE_LEAST_CPU prompt tokens. */
 #define PACE_BRIEF_CPU  0.03 /* seconds that a step may always spend on prompts */
 #define PACE_TOKENS_CPU 128
-/* Seconds of a step on a CPU in which no request generates: a request that comes meanwhile waits for its end. It has at
- * least PACE_ALONE_LEAST_CPU tokens, or half of them if requests share it. With 64 tokens a step SmolLM2 135M was read
- * 20 to 27 % slower than with 128, with 128 as fast as with 512 (two cores, docs/results/serve.md). */
-#define PACE_ALONE_CPU       0.25 /* seconds of a step in which no request generates */
+/* Bound on the time of a step on a CPU in which no request generates, since new requests wait for the step's end. The
+ * step reads at least PACE_ALONE_LEAST_CPU tokens, or half as many if several requests run or wait. With 64 tokens a
+ * step SmolLM2 135M was read 20 to 27 % slower than with 128, with 128 as fast as with 512 (two cores,
+ * docs/results/serve.md). */
+#define PACE_ALONE_CPU       0.25 /* largest time in seconds of a step in which no request generates */
 #define PACE_ALONE_LEAST_CPU 128
-/* Prompts with at most so many tokens to read are short for the scheduler, on a CPU. */
+/* Largest number of tokens to read of a prompt that counts as short (sched_options.short_tokens), on a CPU. */
 #define PACE_SHORT_CPU 128
 /* Rows of a step that keep all multiprocessors busy in matrix products: four tiles of 128 rows. 320 and 512 rows
  * took an H200 17.1 ms each, 256 rows 10.6 ms (docs/results/serve.md). */
 #define PACE_TILE_GPU 512
 
-/* Bound on a step that also reads a long prompt, as a multiple of a step that only generates. Times of steps vary: 2.35
- * on average keeps the slowest of a hundred steps below 2.5. */
+/* Bound on the time of a step that also reads a long prompt, as a multiple of the time of a step that only generates.
+ * Times of steps vary: 2.35 on average keeps the slowest of a hundred steps below 2.5. */
 #define PACE_EVEN 2.35
 /* Number of classes of steps by rows: up to 128, 192, 256, 512, 1024, and more. If even 128 rows take too long
  * beside a few generating requests, 256 are used: fewer would cost the prompt more time than the others gain. */
@@ -46,7 +47,7 @@ typedef struct step_pace {
   int32_t least; /* fewest prompt tokens that a step takes */
   /* Seconds that a step may always spend on prompt tokens, but on at most PACE_TOKENS_CPU of them. 0: no such time. */
   double brief;
-  double alone; /* seconds of a step in which no request generates. 0: no bound */
+  double alone; /* largest time in seconds of a step in which no request generates; 0: no bound */
   /* moving averages in seconds: decode is the time of a step without prompts, prompt_token the time that each prompt
    * token adds. 0: not measured yet */
   double decode, prompt_token;

@@ -27,21 +27,24 @@ struct prefix_node {
   prefix_node *chain;                  /* next node of the same hash bucket, or of the list of unused nodes */
   prefix_link children;                /* head of the list of the node's children, the most recently used first */
   prefix_link sibling;                 /* link in the parent's children */
-  prefix_link lru;                     /* link in one of layer_memory.order, or in keeping_used */
-  prefix_link local[MEMORY_KINDS_MAX]; /* [kind] links in one of layer_memory.local_order, or in local_swapped */
+  prefix_link lru;                     /* link in one of the lists layer_memory.order, or in the list keeping_used */
+  prefix_link local[MEMORY_KINDS_MAX]; /* [kind] link in one of the lists layer_memory.local_order, or local_swapped */
   uint64_t hash, cache_key;
   int32_t index;
-  int32_t n_tokens;               /* page_tokens; fewer for a partly filled page; 0 for a root */
+  /* tokens of the node's page: page_tokens, fewer if it is partly filled; 0 for a root */
+  int32_t n_tokens;
   int32_t users;                  /* number of sequences that have the node on their path from the root */
   int32_t unit[MEMORY_KINDS_MAX]; /* [kind] unit on the device; MEMORY_NO_UNIT: none */
   /* [kind] unit in host memory; MEMORY_NO_UNIT: none. At most one of unit and host is set */
   int32_t host[MEMORY_KINDS_MAX];
-  /* time until which the node is evicted after nodes without this priority; 0: none. A parent's is at least as late */
+  /* time until which the node is evicted after nodes without this priority; 0: no priority. The parent's time is at
+   * least as late */
   double keep_until;
   /* a preempted request uses the node: its units are copied to host memory before eviction. The parent is swapped,
    * too */
   bool swapped;
-  /* a sequence began or ended where the node's local units are needed: they are evicted later than others */
+  /* a sequence began or ended where the node's local units are needed: they are evicted later than the local units of
+   * other nodes */
   bool wanted;
 };
 

@@ -1,4 +1,5 @@
-/* Forks: an engine's thread runs in the process that made it, and in no fork of it. */
+/* A check for forks: the thread of an engine runs in the process that made the engine, and in no fork of that
+ * process. */
 #ifndef GA_ENGINE_PROCESS_H
 #define GA_ENGINE_PROCESS_H
 
@@ -6,7 +7,8 @@
 
 #include "ga/base.h"
 
-/* Returns GA_ERR_STATE in a fork of the process that made the engine: nothing would ever answer there. */
+/* Returns GA_ERR_STATE if the caller is not `process`, the process that made an engine. In a fork the engine has no
+ * thread, and would never answer. `what` names the call in the error text. */
 GA_NODISCARD ga_status engine_check_process(pid_t process, const char *what);
 
 #endif

@@ -2,7 +2,7 @@
  *
  * A runner has a stage for each placement of the model, the inputs of steps, recordings of steps, and the data for
  * draws. It knows sequences, but neither requests nor a scheduler. Two steps may be under way: the second one may begin
- * with tokens that the first one draws. One thread at a time.
+ * with tokens that the first one draws. One thread at a time may use a runner.
  */
 #ifndef GA_ENGINE_RUNNER_H
 #define GA_ENGINE_RUNNER_H
@@ -31,7 +31,7 @@ typedef struct step_part {
 /* Says where on the device the tokens of a sequence are kept for penalties. Start with DRAW_HISTORY_INIT. */
 typedef struct draw_history {
   int32_t place;   /* index of the sequence's row in device_sampler.sequences; -1: none */
-  int32_t n_known; /* length of the sequence up to which its last `window` tokens are on the device */
+  int32_t n_known; /* the device has the last row_draw.window tokens of the sequence's first n_known */
   int64_t ticket;  /* ticket of the newest step that uses the place */
 } draw_history;
 #define DRAW_HISTORY_INIT \
@@ -66,7 +66,7 @@ typedef struct runner_step {
   /* [wanted rows, rows of the output matrix] host memory for the logits, if all rows have `shows`; NULL: the runner's
    * own buffer is used */
   float *into;
-  show_row_fn show; /* may be NULL if `into` is not */
+  show_row_fn show; /* receives rows that have `shows`; may be NULL if `into` is not NULL */
   void *user;
 } runner_step;
 

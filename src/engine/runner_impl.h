@@ -41,8 +41,8 @@ typedef struct stage_handover {
 } stage_handover;
 
 /* The layers of one placement, and the integer inputs of steps on its device. Two steps may be in flight, so the host
- * has two places for inputs. The inputs of the last stage begin with two arrays that its device writes: the drawn
- * tokens, and the first logit of the row that each was drawn from. */
+ * has two places for inputs. The inputs of the last stage begin with two arrays that its device writes. They have the
+ * drawn tokens, and for each of them the first logit of its row. */
 typedef struct runner_stage {
   ga_ctx *ctx;
   ga_exec exec;
@@ -100,7 +100,8 @@ typedef struct run_step {
   runner_step asked;
   run_row *rows; /* [sizes.batch] rows of logits that the step needs */
   int32_t n_rows, n_draws;
-  int place; /* index of the step's memory and event in runner_stage.host, device_sampler.drawn and the like: 0 or 1 */
+  /* index of the step's memory and event in arrays of two, such as runner_stage.host and device_sampler.drawn: 0 or 1 */
+  int place;
   step_shape shape;
   step_layout layout;
   int64_t used;         /* number of int32 elements that the inputs take in runner_stage.host[place] */
@@ -108,7 +109,8 @@ typedef struct run_step {
   part_result *results; /* [max_sequences] result of each part of the step */
 } run_step;
 
-/* The state for drawing tokens on the device, with one launch for all rows of a block. */
+/* The state for drawing tokens on the device. One launch draws the tokens of all rows of a step, or of one block of its
+ * rows (run_step.in_blocks). */
 typedef struct device_sampler {
   ga_ctx *ctx; /* context of the draws: the last stage's, or runner.sample_ctx */
   bool on; /* draws are enqueued with the layers, on the last stage's device. false: draws are made by runner_take */
@@ -134,7 +136,7 @@ struct runner {
   int32_t n_stages, n_kinds;
   bool pipelines;      /* stages run different steps at the same time */
   int64_t inputs_room; /* size of a step's inputs, in units of int32 */
-  run_step steps[2];   /* indexed by ticket % 2 */
+  run_step steps[2];   /* the steps in flight, indexed by ticket % 2 */
   int64_t n_enqueued, n_taken;
   atomic_long n_steps, n_ahead;
   device_sampler sampler;

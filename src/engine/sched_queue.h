@@ -2,8 +2,9 @@
  *
  * The order: stalled requests last; the lowest priority value first; then preempted requests; then the tenant that has
  * been served least; then the earliest arrival. A lane is the list of a tenant's waiting requests of one priority,
- * short or long ones. Lanes are in two heaps, for short and long requests. A tenant's count grows while its lanes are
- * in a heap, so keys there may be too low: only the top one is corrected.
+ * either short or long ones (sched_options.short_tokens). Lanes of short requests are in one heap, lanes of long
+ * requests in another. A tenant's count of served tokens grows while its lanes are in a heap, so keys in the heap may
+ * be too low. Only the top key is corrected, when it is used.
  */
 #ifndef GA_ENGINE_SCHED_QUEUE_H
 #define GA_ENGINE_SCHED_QUEUE_H
@@ -26,8 +27,8 @@ typedef struct sched_lane {
   struct sched_lane *next; /* next lane of the same tenant */
   sched_list requests;     /* waiting requests in order of arrival */
   int32_t priority;
-  bool is_short; /* the lane is in queue.short_lanes, not in queue.lanes */
-  int32_t place; /* index in that heap */
+  bool is_short; /* the lane has short requests: it is in sched_queue.short_lanes, not in sched_queue.lanes */
+  int32_t place; /* index in the heap sched_queue.short_lanes or sched_queue.lanes */
 } sched_lane;
 
 struct sched_tenant {
@@ -52,7 +53,7 @@ typedef struct sched_queue {
   int32_t n_waiting;  /* number of requests that wait in lanes or are preempted */
   sched_heap lanes, short_lanes, tenants, deadlines;
   sched_list resumed; /* preempted requests, by priority and arrival */
-  double left;        /* `served` of the tenant that was the last to have no more waiting requests */
+  double left;        /* `served` of the tenant whose last waiting request left the queue most recently */
 } sched_queue;
 
 /* Inserts a request before `before`, a request of the list; NULL: at the end. */
@@ -70,13 +71,14 @@ void sched_queue_resume(sched_queue *queue, sched_request *request);
 void sched_queue_take(sched_queue *queue, sched_request *request);
 /* Records that a request has ended: its tenant may be idle now. */
 void sched_queue_leave(sched_queue *queue, sched_request *request);
-/* Returns the number of waiting requests that are not stalled. */
+/* Returns the number of waiting requests that are not stalled (sched_request.is_stalled). */
 int32_t sched_queue_n_eager(const sched_queue *queue);
 /* Returns the waiting request that runs next, a stalled one only if no other waits; NULL: none waits. */
 sched_request *sched_queue_head(sched_queue *queue);
 /* Returns the first of the short requests that have not run yet; NULL: none waits. */
 sched_request *sched_queue_short(sched_queue *queue);
-/* Returns how many tokens that request and those after it in its lane need, at most `most`. */
+/* Returns how many tokens the request that sched_queue_short returns, and the requests after it in its lane, need to
+ * evaluate; at most `most`. */
 int32_t sched_queue_short_tokens(const sched_queue *queue, int32_t most);
 /* Returns a waiting request whose deadline has passed; NULL: none. */
 sched_request *sched_queue_expired(const sched_queue *queue, double now);

@@ -32,8 +32,8 @@ typedef struct sched_request {
    * become free at its end */
   double keep_seconds;
   double first_deadline; /* time at which the request expires if it waits and has generated nothing; 0: never */
-  /* The owner may change it between plans. True: nobody takes the request's tokens, so that it gives its place to
-   * requests that wait, and waits until no other does or it is false again */
+  /* true: the caller does not read the request's tokens. A stalled request gives its place to waiting requests, and
+   * waits until no other request waits or it is no longer stalled. The owner may change the field between plans */
   bool is_stalled;
   void *user;
   /* Fields that the scheduler sets. */
@@ -47,7 +47,7 @@ typedef struct sched_request {
   /* n_ids when the request last began to run; it is not preempted again before n_ids has grown */
   int32_t n_ids_resumed;
   double served;       /* number of the request's tokens that have been counted for its tenant, from the first on */
-  int32_t n_short;     /* tokens of a short prompt that were not cached when the request was added; 0: it is long */
+  int32_t n_short;     /* tokens of a short prompt that were not cached at scheduler_add; 0: the prompt is long */
   int32_t n_found;     /* tokens that were cached when the request last began to run */
   int32_t n_reached;   /* tokens that were evaluated when the request was last preempted */
   int32_t n_planned;   /* the request's tokens in the newest plan; 0: none */
@@ -57,7 +57,8 @@ typedef struct sched_request {
   int32_t n_drawn;     /* 1: the step in flight draws the token after ids, which is not known yet; else 0 */
   int32_t at_deadline; /* index in the heap sched_queue.deadlines; -1: the request is not in it */
   struct sched_tenant *account;
-  struct sched_lane *lane; /* lane in which the request waits; NULL: it runs, or waits among the preempted requests */
+  /* list of its tenant's requests in which the request waits; NULL: it runs, or waits among the preempted requests */
+  struct sched_lane *lane;
 } sched_request;
 
 /* Tokens [first, first + n) of a request. */
@@ -82,8 +83,8 @@ typedef struct sched_options {
   /* largest number of prompt tokens of a step in which other requests generate; 1 to step_tokens */
   int32_t chunk_tokens;
   int32_t step_tile; /* a step with prompts is filled up to a multiple of step_tile tokens; at least 1 */
-  /* Prompts with at most so many tokens to evaluate are short: up to half of the prompt tokens of each step are theirs
-   * before longer prompts, and they need not wait for the admission of these. 0: no prompt is short */
+  /* largest number of tokens to evaluate of a prompt that counts as short; 0: no prompt is short. Up to half of the
+   * prompt tokens of a step go to short prompts first, which need not wait until long prompts are admitted */
   int32_t short_tokens;
 } sched_options;
 
@@ -104,8 +105,8 @@ void scheduler_destroy(scheduler *s); /* NULL is fine; all requests must have be
  * step_tokens. */
 void scheduler_set_chunk(scheduler *s, int32_t chunk_tokens);
 
-/* Sets, from the next plan on, the most prompt tokens of a step in which no request generates; 1 to step_tokens. Until
- * then it is step_tokens. */
+/* Sets, from the next plan on, the largest number of prompt tokens of a step in which no request generates: 1 to
+ * step_tokens. The default is step_tokens. */
 void scheduler_set_alone(scheduler *s, int32_t tokens);
 
 /* Sets, from the next plan on, the largest number of tokens of an even step. Such a step reads one long prompt, and no

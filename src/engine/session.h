@@ -25,7 +25,7 @@ struct ga_session {
  * call. */
 typedef ga_status (*session_row_fn)(void *user, int32_t row, const float *logits);
 
-/* Says how the logits of a call are used. All zeros: they are not used. */
+/* Says how the logits of a session_append call are used. All zeros: the logits are not used. */
 typedef struct session_out {
   int32_t n_rows; /* logits of the last n_rows ids are copied to `into` and given to `row`, in order */
   float *into;    /* NULL, or [n_rows, vocab] in host memory */

@@ -1,6 +1,6 @@
-/* The time between steps in which the device computes nothing: from the end of one step's last kernel to the start of
- * the next step's first kernel. Copies between steps count. Two events a step measure it, on the stream that has the
- * step's work, and only with GA_ENGINE_TIME_STEPS. */
+/* The time between steps in which the device computes nothing. It lasts from the end of a step's last kernel to the
+ * start of the next step's first kernel. The time of copies between steps is part of the gap. Two events a step measure
+ * it, on the stream that has the step's work, and only with GA_ENGINE_TIME_STEPS. */
 #pragma once
 
 #include <stdbool.h>
@@ -12,8 +12,8 @@
 /* number of steps whose events are kept: two that may be in flight, the step before them, and one more */
 #define STEP_GAP_PLACES 4
 #define STEP_GAP_FINE   16                   /* number of classes of gaps, by their length, for each factor of 2 */
-#define STEP_GAP_LEAST  1e-7                 /* seconds: lower bound of the first class */
-#define STEP_GAP_COUNTS (27 * STEP_GAP_FINE) /* the classes reach up to 13 s */
+#define STEP_GAP_LEAST  1e-7                 /* lower bound of the first class, in seconds */
+#define STEP_GAP_COUNTS (27 * STEP_GAP_FINE) /* number of classes; the last one ends at 13 seconds */
 
 typedef struct step_gaps {
   bool on;

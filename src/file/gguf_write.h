@@ -49,8 +49,8 @@ uint64_t ga_gguf_data_bytes(const ga_gguf_writer *w);
 /* Writes the file under a temporary name in the folder of `path`, syncs it, reads its directory as a check, and renames
  * it. Afterwards `path` is either the complete new file or unchanged. It may be called once for each writer. */
 GA_NODISCARD ga_status ga_gguf_writer_finish(ga_gguf_writer *w, const char *path);
-/* Does the same as ga_gguf_writer_finish, but replaces no file. Returns GA_ERR_ARG if `path` exists, even if it was
- * created meanwhile. */
+/* Does the same as ga_gguf_writer_finish, but replaces no file. Returns GA_ERR_ARG if `path` exists, even if another
+ * process created it while the file was written. */
 GA_NODISCARD ga_status ga_gguf_writer_finish_new(ga_gguf_writer *w, const char *path);
 
 #endif

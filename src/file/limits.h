@@ -20,8 +20,8 @@
 #define GA_MODEL_MAX_ARRAY_BYTES UINT32_MAX
 /* Largest number of files of one model. Each needs a memory map, of which Linux allows a process 65 530 by default. */
 #define GA_MODEL_MAX_SHARDS 1024
-/* Largest number of bytes that GA allocates to describe a file's contents: 8 for a text, about 200 for a tensor. It
- * limits all of them together. */
+/* Largest number of bytes that GA allocates to describe a file's contents: 8 for a text, about 200 for a tensor. The
+ * limit is for all of these bytes together. */
 #define GA_MODEL_MAX_ARENA_BYTES ((size_t)1 << 30)
 /* Largest number of digits of a layer's number in a tensor's name ("layers.N."). */
 #define GA_MODEL_MAX_LAYER_DIGITS 5

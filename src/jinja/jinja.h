@@ -126,15 +126,15 @@ typedef enum jj_node_kind {
   JN_STAR,    /* *a, in kids of calls */
   JN_STAR2,   /* **a, in kids of calls */
   /* Statements. They use the same fields of jj_node. */
-  JN_TEXT,         /* prints the text `value` */
-  JN_OUTPUT,       /* prints a */
-  JN_IF,           /* if a, runs `kids`; else runs b: the JN_IF of an elif, the JN_BLOCK of an else, or NULL */
-  JN_FOR,          /* for a in b if c: runs `kids`, or d (JN_BLOCK) if nothing was run; op: the loop is recursive */
-  JN_SET,          /* sets a, a JN_NAME, JN_TUPLE or JN_ATTR of a JN_NAME, to b */
-  JN_SET_BLOCK,    /* sets a to the text of `kids`, filtered by b (may be NULL) */
-  JN_MACRO,        /* defines the macro `name` with the parameters `kids` (JN_PARAM) and the body b */
-  JN_PARAM,        /* the parameter `name` of a macro, with the default a (may be NULL) */
-  JN_CALL_BLOCK,   /* calls a (JN_CALL) with a caller that has the parameters `kids` (JN_PARAM) and the body b */
+  JN_TEXT,       /* prints the text `value` */
+  JN_OUTPUT,     /* prints a */
+  JN_IF,         /* if a, runs `kids`; else runs b: the JN_IF of an elif, the JN_BLOCK of an else, or NULL */
+  JN_FOR,        /* for a in b if c: runs `kids`, or d (JN_BLOCK) if nothing was run; op: the loop is recursive */
+  JN_SET,        /* sets a, a JN_NAME, JN_TUPLE or JN_ATTR of a JN_NAME, to b */
+  JN_SET_BLOCK,  /* sets a to the text of `kids`, filtered by b (may be NULL) */
+  JN_MACRO,      /* defines the macro `name` with the parameters `kids` (JN_PARAM) and the body b */
+  JN_PARAM,      /* the parameter `name` of a macro, with the default a (may be NULL) */
+  JN_CALL_BLOCK, /* calls a (JN_CALL) with a macro `caller` that has the parameters `kids` (JN_PARAM) and the body b */
   JN_FILTER_BLOCK, /* prints the text of `kids`, filtered by a */
   JN_WITH,         /* runs b in a scope with the variables that `kids` (JN_SET) set */
   JN_SCOPE,        /* runs `kids` in a scope of their own, as {% generation %} does */
@@ -204,7 +204,8 @@ struct ga_template {
   jj_node *root; /* the whole template, a JN_BLOCK */
   const jj_builtins *builtins;
   jj_str *name_loop, *name_caller, *name_varargs, *name_kwargs;
-  /* the template knows the role "developer": it has that text. Without it, such messages become system messages */
+  /* the template contains the text "developer", so it knows that role. In other templates messages with that role
+   * become system messages */
   bool knows_developer;
   jj_role *roles; /* roles that the template knows; any other role of a message is treated as text of the message */
 };
@@ -225,7 +226,7 @@ typedef struct jj_scope {
 typedef struct jj_buf {
   char *p;
   size_t n, cap;
-  uint8_t *foreign; /* [cap] marks as in jj_str; NULL: no byte came from a message */
+  uint8_t *foreign; /* [cap] marks: not 0 where a byte came from a message; NULL: no byte did */
 } jj_buf;
 
 typedef enum jj_flow { JJ_FLOW_NEXT, JJ_FLOW_BREAK, JJ_FLOW_CONTINUE } jj_flow;

@@ -1,5 +1,5 @@
-/* Tokens of the template language, and the state that the lexer and both halves of the parser share. Only their files
- * include this one. */
+/* Tokens of the template language, and the state that the lexer and both halves of the parser share. Only the files of
+ * lexer and parser include this header. */
 #ifndef GA_JINJA_JINJA_PARSE_H
 #define GA_JINJA_JINJA_PARSE_H
 

@@ -26,7 +26,7 @@ typedef struct ga_step {
   int32_t max_q, max_kv;    /* largest number of new tokens, and of all tokens, of any sequence */
   const int32_t *ids;       /* [T] token ids */
   const int32_t *positions; /* [T] position of each token in its sequence */
-  const int32_t *types;     /* encoders: [T] token types, which are all 0; NULL for other models */
+  const int32_t *types;     /* encoders: [T] token types: 1 in the second text of a pair, else 0; else NULL */
   ga_step_pages pages[MEMORY_KINDS_MAX];
   const int32_t *q_start; /* [n_seqs + 1] index of the first token of each sequence */
   /* [n_seqs - n_decode + 1] index of the first token of each sequence after the first n_decode, counted from their
@@ -60,16 +60,18 @@ typedef struct ga_exec {
   int32_t max_tokens, max_out; /* largest number of tokens of a step, and of rows of logits */
   int32_t first, end;          /* nodes [first, end) of the graph belong to the placement */
   bool is_invariant; /* a token's numbers do not depend on the step's other tokens; set before the first step */
-  bool rounds_x;     /* products round X to e4m3 as fuse_target says; set before the first step */
-  memory_pins pins;  /* values that have the same address in all programs */
-  char *arena;       /* memory of the values in `pins`, followed by the memory that other values share */
+  /* products with e4m3_128 round X to e4m3 if they have more than FUSED_FEW rows, or are batch-invariant; set before
+   * the first step */
+  bool rounds_x;
+  memory_pins pins; /* values that have the same address in all programs */
+  char *arena;      /* memory of the values in `pins`, followed by the memory that other values share */
   uint64_t arena_bytes;
   /* true: the context is so long that RoPE uses the frequencies ROPE_LONG, with the magnitude of ROPE_GLOBAL */
   bool is_long;
   /* called in steps of more than FUSED_FEW tokens, where no norm is fused into products; NULL: no callback */
   exec_watch_fn watch;
   void *watch_user;
-  /* indexed by fused_class of the tokens, and of the rows of logits */
+  /* programs of the steps that have run, indexed by fused_class of the tokens, and of the rows of logits */
   exec_program programs[FUSED_FEW + 1][FUSED_FEW + 1];
   const exec_program *running;
   ga_all_reduce *windows; /* windows for sums over ranks on GPUs; NULL: ranks exchange messages, or there is one rank */
@@ -104,7 +106,7 @@ GA_NODISCARD ga_status exec_take_over(ga_exec *e, const ga_exec *before);
  * on e's device. The copy is ordered on before->ctx only, so that `before` may run another step meanwhile.
  * GA_ERR_UNSUPPORTED: a device cannot copy to the other one. */
 GA_NODISCARD ga_status exec_send(const ga_exec *e, const ga_exec *before, char *buffer);
-/* Copies the values from the buffer of exec_send to their places. It is ordered on e->ctx only. */
+/* Copies the values from the buffer of exec_send to their addresses in e's memory. It is ordered on e->ctx only. */
 GA_NODISCARD ga_status exec_receive(const ga_exec *e, const char *buffer);
 /* Returns the bytes of the buffer of exec_send, for max_tokens tokens. */
 uint64_t exec_taken_bytes(const ga_exec *e);

@@ -1,8 +1,8 @@
 /* A model as a graph of pure values, as its architecture file (arch/) wrote it.
  *
- * A node computes one value from others. A value never changes and has no address, so the only order that matters is
- * that of uses: a node follows the nodes whose values it reads. Once built, a graph does not change.
- * Passes (pass/) make the launches of a device from it: fuse.h chooses them, memory.h gives values their addresses.
+ * A node computes one value from others. A value never changes and has no address. So the only order that matters is
+ * that of uses: a node follows the nodes whose values it reads. Once built, a graph does not change. Passes (pass/)
+ * make the launches of a device from it: fuse.h chooses them, memory.h gives values their addresses.
  *
  * Shapes in comments: T tokens of the step, d width, Hq and Hkv heads, D head_dim, Dv v_dim, F ff_width, V vocabulary,
  * n_out rows whose logits are wanted. */
@@ -25,8 +25,7 @@ typedef struct ga_value {
   int64_t cols;
   ga_dtype dtype;
   int32_t producer; /* index of the node that computes the value */
-  /* slices: the value of which the slice is a range of columns, which is no slice itself; other values: their own
-   * index */
+  /* slices: the value whose columns the slice shows, never a slice itself; other values: their own index */
   value_id root;
   int64_t first; /* slices: index of the slice's first column in the root */
 } ga_value;
@@ -62,7 +61,7 @@ typedef struct node_add {
 typedef struct node_norm {
   value_id x;
   weight_ref weight, bias;
-  int32_t form;  /* ga_norm_kind */
+  int32_t form;  /* a ga_norm_kind */
   int32_t heads; /* number of heads of x, each of which is normed separately; 0: whole rows are normed */
   bool by_head;  /* each head has its own weights; else all heads share them */
   float eps;
@@ -76,7 +75,7 @@ typedef struct node_linear {
 
 typedef struct node_act {
   value_id x, gate; /* gate NO_VALUE: y = act(x) */
-  int32_t act;      /* ga_act_kind */
+  int32_t act;      /* activation, a ga_act_kind */
 } node_act;
 
 typedef struct node_scale {
@@ -124,7 +123,7 @@ typedef struct node_op {
 
 typedef struct ga_node {
   ga_node_kind kind;
-  int32_t layer; /* -1: before the first layer; n_layers: after the last one */
+  int32_t layer; /* layer of the node; -1: before the first layer; n_layers: after the last one */
   value_id y;
   union {
     node_embed embed;
@@ -142,15 +141,15 @@ typedef struct ga_node {
   } as;
 } ga_node;
 
-/* How an encoder's rows [T, d] become one row. GGUF has the numbers 0 to 3. */
+/* How an encoder's rows [T, d] become one row. Values 0 to 3 are the numbers that GGUF files use. */
 typedef enum ga_pooling {
   POOL_NONE,
   POOL_MEAN,
   POOL_CLS,           /* the first row */
   POOL_LAST,          /* the last row */
-  POOL_MAX,           /* the largest of each column */
+  POOL_MAX,           /* the largest element of each column */
   POOL_WEIGHTED_MEAN, /* the mean in which row i, counted from 0, has the weight i + 1 */
-  POOL_MEAN_SQRT      /* the sum over the root of the number of rows */
+  POOL_MEAN_SQRT      /* the sum of the rows, divided by the square root of their number */
 } ga_pooling;
 
 struct ga_model_graph {
@@ -159,7 +158,7 @@ struct ga_model_graph {
   int32_t n_nodes, n_values, n_layers;
   /* [n_values + 1] the nodes that read value v are users[first_user[v]] to users[first_user[v + 1] - 1] */
   int32_t *first_user;
-  int32_t *users;  /* node indices in rising order; a node that reads a value twice occurs twice */
+  int32_t *users;  /* indices of nodes, in rising order for each value; a node that reads a value twice occurs twice */
   value_id result; /* logits [n_out, V]; encoders: [T, d], from which pooling makes one row */
   ga_pooling pooling;
 };
@@ -178,7 +177,7 @@ int32_t node_inputs(const ga_node *node, value_id in[NODE_INPUTS]);
 /* Writes to in[] pointers to the places in the node that name the values it reads, so that passes can replace them.
  * Returns their number. */
 int32_t node_input_places(ga_node *node, value_id *in[NODE_INPUTS]);
-/* Computes first_user and users. */
+/* Computes graph->first_user and graph->users, the lists of nodes that read each value. */
 GA_NODISCARD ga_status graph_index_users(ga_model_graph *graph);
 
 /* Returns the number of nodes that read v. */

@@ -1,9 +1,9 @@
 /* Kinds of layer memory: the data of a sequence that layers keep between steps, such as keys and values.
  *
- * A kind allocates units: a unit is a page of tokens, which sequences with equal tokens share, or the state of one
- * sequence, of which others get copies. A layer has at most one kind of each of these two forms, so that a node of the
- * graph names its layer's memory by the form. Only the files in memory/ know which kinds exist; all other code reads
- * the properties below.
+ * A kind allocates units of one of two forms. A unit is a page of tokens, which sequences with equal tokens share, or
+ * the state of one sequence, of which other sequences get copies. A layer has at most one kind of each form, so that a
+ * node of the graph names its layer's memory by the form. Only the files in memory/ know which kinds exist; all other
+ * code reads the properties below.
  */
 #ifndef GA_MODEL_MEMORY_KIND_H
 #define GA_MODEL_MEMORY_KIND_H

@@ -7,7 +7,7 @@
 
 extern const ga_part_table meta_parts_rope, meta_parts_pooling, meta_parts_sampling;
 
-/* Returns these tables, in the order of the reference. */
+/* Returns all tables of metadata keys, in the order of docs/reference/model-files.md. Sets *count to their number. */
 const ga_part_table *const *meta_part_tables(size_t *count);
 
 /* Checks the keys of a GGUF file against the tables. For safetensors folders it does nothing: they were checked when

@@ -20,13 +20,13 @@ typedef struct ga_hparams {
   int32_t context_trained; /* tokens of the context that the file states */
   int32_t n_heads, n_kv_heads, head_dim, v_dim;
   int32_t rot_dim;                        /* number of leading elements of a head to which RoPE is applied */
-  int32_t rope_pairs;                     /* ga_rope_pairs */
+  int32_t rope_pairs;                     /* elements that RoPE rotates together, a ga_rope_pairs */
   int32_t window;                         /* tokens of the sliding window of local layers; 0 = none */
   bool is_local[GA_MODEL_MAX_LAYERS];     /* [layer] the layer's attention is limited to the sliding window */
   bool no_rope[GA_MODEL_MAX_LAYERS];      /* [layer] the layer has no RoPE */
   bool no_attention[GA_MODEL_MAX_LAYERS]; /* [layer] the layer has no keys and values */
-  int32_t pooling;                        /* ga_pooling */
-  int32_t n_types;     /* rows of the table of token types that are read: 2 if the model scores pairs; 0 means 1 */
+  int32_t pooling;                        /* encoders: how rows become one, a ga_pooling */
+  int32_t n_types;     /* rows of the table of token types that are read: 2 to score pairs of texts; 0 means 1 */
   bool has_alibi;      /* attention has ALiBi: logits fall with distance, by a slope for each head */
   bool has_head_norms; /* heads of q and k have layer norms, each with its own weights */
   bool is_parallel;    /* attention and feed-forward of a layer both read the layer's input, and both are added to it */
@@ -35,7 +35,7 @@ typedef struct ga_hparams {
   /* YaRN that extends the context by factor f multiplies sine and cosine by (1 + 0.1 ln f) / (1 + 0.1 m ln f). m is
    * this field. A multiplier that the file states replaces the formula. */
   double yarn_log_multiplier;
-  int32_t act; /* ga_act_kind of the feed-forward, for architectures whose models use several */
+  int32_t act; /* activation of the feed-forward (ga_act_kind), for architectures whose models use different ones */
   /* number of experts (feed-forwards) of a layer, and number that a router chooses for each token; 0: one feed-forward
    * for all tokens */
   int32_t n_experts, n_experts_used;
@@ -72,7 +72,7 @@ static inline int64_t ga_weight_cols(const ga_weight *w) { return w->n_dims ? w-
 /* Largest number of bytes of a GPU's memory that placement leaves unused, for code and other programs. */
 #define GA_PLACEMENT_SPARE ((uint64_t)256 << 20)
 
-#define GA_MODEL_MAX_PLACEMENTS 9 /* the CPU and eight GPUs */
+#define GA_MODEL_MAX_PLACEMENTS 9 /* largest number of placements: the CPU and eight GPUs */
 
 /* Tables of frequencies of RoPE. */
 typedef enum rope_table {
@@ -90,7 +90,7 @@ typedef struct ga_placement {
   ga_ctx *ctx;
   int32_t first, end;
   const float *rope_freq[ROPE_TABLES]; /* [rope_table][rot_dim / 2] frequencies */
-  const float *alibi;                  /* [n_heads] slopes; NULL: none */
+  const float *alibi;                  /* [n_heads] slopes of ALiBi; NULL: none */
   void **buffers;
   size_t n_buffers, buffers_capacity;
   uint8_t *slab; /* unused rest of the newest buffer that small tensors share */
@@ -109,7 +109,7 @@ typedef struct ga_session_sizes {
 
 struct ga_model {
   ga_ctx *ctx; /* context of the last placement, which has the logits */
-  ga_ctx *cpu; /* owned context of the CPU if it has some of the layers; else NULL */
+  ga_ctx *cpu; /* context of the CPU, which the model owns, if the CPU has some of the layers; else NULL */
   ga_placement placements[GA_MODEL_MAX_PLACEMENTS];
   int32_t n_placements;
   bool is_plan;   /* the model has no weights (ga_model_options.plan_only) */
@@ -117,11 +117,12 @@ struct ga_model {
   bool no_mmap;   /* the file is not read any more once the model is loaded */
   ga_model_file *file;
   ga_hparams hparams; /* sizes of this rank's part of the model, if ranks share it by tensor parallelism */
-  ga_hparams whole;   /* sizes as the file has them */
+  ga_hparams whole;   /* sizes of the whole model, as the file has them */
   /* the caller's communicator of the ranks that share the model by tensor parallelism; NULL: no ranks share it */
   ga_comm *comm;
   ga_model_graph *graph;
-  int32_t short_context; /* result of ga_rope_short_context */
+  /* largest number of tokens for which longrope's short factors apply; 0: the model has no long factors */
+  int32_t short_context;
   ga_model_info info;
   ga_rank_head *rank_head; /* head of a cross-encoder; NULL: the model has none */
   ga_tokenizer *tokenizer;
@@ -133,7 +134,7 @@ struct ga_model {
 
   ga_embedding *embedding; /* NULL: the model is no encoder */
 
-  ga_weight *weights; /* table by layer and weight_id: ga_weight_at (weight_spec.h) */
+  ga_weight *weights; /* table of weights by layer and weight_id; ga_weight_at (weight_spec.h) finds an entry */
   ga_attachment *attachments;
 
   float rope_magnitude[ROPE_TABLES];
@@ -149,7 +150,7 @@ static inline bool place_ends(const ga_model *m, const ga_placement *p) {
 /* Reads and checks the hyper-parameters of an open file. */
 GA_NODISCARD ga_status ga_hparams_read(const ga_model_file *file, ga_hparams *out);
 /* Computes the frequencies of a table, inv_freq[rot_dim / 2], and *magnitude, the factor of sine and cosine. factors:
- * divisors as in ga_rope_params, or NULL. */
+ * [rot_dim / 2] divisors of the frequencies; NULL: none. */
 GA_NODISCARD ga_status ga_hparams_rope(const ga_model_file *file, const ga_hparams *p, rope_table table,
                                        const float *factors, float *inv_freq, float *magnitude);
 /* Reads the divisors of a table's frequencies, [rot_dim / 2]. *found is false if the file has none. out must hold 512
@@ -166,7 +167,7 @@ GA_NODISCARD ga_status ga_session_sizes_of(const ga_hparams *p, const ga_ctx *ct
 
 /* The memory that weights need on the device of one placement, in bytes. */
 typedef struct ga_weight_need {
-  uint64_t held; /* bytes of the weights, as in ga_model_placement.weights */
+  uint64_t held; /* bytes of the weights, in the types and layouts in which the device holds them */
   /* bytes of device memory of the tensors that have buffers of their own */
   uint64_t taken;
   uint64_t small;  /* bytes of the tensors that share buffers; ga_weights_shared gives the device memory for them */

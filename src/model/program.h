@@ -54,8 +54,8 @@ typedef struct launch_product {
   product_matrix matrix[PRODUCT_MATRICES];
   int32_t n_matrices;
   bool is_gated;
-  int32_t act;             /* ga_act_kind */
-  value_id gate, residual; /* NO_VALUE: no gate, nothing is added */
+  int32_t act;             /* activation, a ga_act_kind */
+  value_id gate, residual; /* gate NO_VALUE: no gate; residual NO_VALUE: nothing is added */
   weight_ref norm, add_norm;
   value_id sum; /* NO_VALUE: the sum is not written */
   float scale, eps;
@@ -134,9 +134,10 @@ typedef struct value_place {
 typedef struct ga_program {
   launch *launches;
   int32_t n_launches;
-  int32_t n_body;      /* launches [n_body, n_launches) are the output head, for the rows whose logits are wanted */
-  bool is_invariant;   /* a token's numbers do not depend on the step's other tokens */
-  bool rounds_x;       /* products round X to e4m3, as fuse_target.rounds_x says */
+  int32_t n_body;    /* launches [n_body, n_launches) are the output head, for the rows whose logits are wanted */
+  bool is_invariant; /* a token's numbers do not depend on the step's other tokens */
+  /* products with e4m3_128 round X to e4m3 if they have more than FUSED_FEW rows, or are batch-invariant */
+  bool rounds_x;
   value_place *places; /* [values of the graph] places of the values */
   uint64_t bytes;      /* bytes of the arena */
 } ga_program;
@@ -147,8 +148,8 @@ typedef struct ga_program {
 int32_t launch_reads(const launch *l, value_id v[LAUNCH_READS]);
 /* Writes the values that a launch writes to v[]. Returns their number. */
 int32_t launch_writes(const launch *l, value_id v[LAUNCH_WRITES]);
-/* Returns the value read by l whose place in memory y, a value that l writes, may take if no later launch reads it;
- * NO_VALUE: none. Rotations and stores only work in place: exec_launch.c copies first if y has another place. */
+/* Returns a value that l reads, in whose place in memory l may write y if no later launch reads that value. NO_VALUE:
+ * there is none. Rotations and stores only work in place: exec_launch.c copies first if y has another place. */
 value_id launch_in_place(const launch *l, value_id y);
 
 /* Writes one line for each launch, with the places of the values that it writes. The caller releases the text with

@@ -1,10 +1,12 @@
-/* The head of a cross-encoder: from the first token's hidden state to a score (arXiv 1901.04085). */
+/* The head of a cross-encoder, which computes the score of a pair of texts from the first token's hidden state (arXiv
+ * 1901.04085). */
 #ifndef GA_MODEL_RANK_HEAD_H
 #define GA_MODEL_RANK_HEAD_H
 
 #include "model/model.h"
 
-/* Returns whether a file has a head for pairs: a dense layer and a row of weights for each label. */
+/* Returns whether a file has the head of a cross-encoder: a dense layer, and a matrix with a row of weights for each
+ * label. */
 bool rank_head_is_there(const ga_model_file *file);
 /* Reads the head of a model's file. *out is NULL if the file has none. GA_ERR_SHAPE: a tensor has other dimensions than
  * the model's width needs. */

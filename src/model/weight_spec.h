@@ -10,8 +10,7 @@ typedef enum weight_kind {
   KIND_MATRIX,
   KIND_VECTOR,
   KIND_TABLE,
-  /* a stack of matrices, one for each expert: [n_experts, rows, columns], as in the file; only declared ops read
-   * them */
+  /* a stack of matrices, one for each expert: [n_experts, rows, columns]; only declared ops read stacks */
   KIND_STACK
 } weight_kind;
 
@@ -47,8 +46,8 @@ typedef enum weight_dim {
   X(OUTPUT, "output.weight", KIND_MATRIX, DIM_VOCAB, DIM_WIDTH, false)                \
   X(OUTPUT_B, "output.bias", KIND_VECTOR, DIM_ONE, DIM_VOCAB, false)
 
-/* Tensors of each layer N, whose names begin with "blk.N.". X is as in GA_MODEL_WEIGHTS. A vector of DIM_HEAD rows may
- * be a matrix with one row for each head. */
+/* Tensors of each layer N, whose names begin with "blk.N.". X has the id, name, kind, rows, columns, and whether the
+ * tensor is a norm's weight. A vector with DIM_HEAD rows may be a matrix in the file, with one row for each head. */
 #define GA_LAYER_WEIGHTS(X)                                                              \
   X(ATTN_NORM, "attn_norm.weight", KIND_VECTOR, DIM_ONE, DIM_WIDTH, true)                \
   X(ATTN_NORM_B, "attn_norm.bias", KIND_VECTOR, DIM_ONE, DIM_WIDTH, false)               \
@@ -130,8 +129,8 @@ GA_NODISCARD ga_status ga_weights_create(int32_t n_layers, ga_weight **out);
 /* Returns the tensor's entry in the model's table. Its data is NULL if the model has no such tensor. */
 ga_weight *ga_weight_slot(ga_model *model, weight_id id, int32_t il);
 const ga_weight *ga_weight_at(const ga_model *model, weight_ref w);
-/* Returns the description of a tensor of the model, without data. Of the table of token types it has only the row that
- * GA reads. */
+/* Returns the description of a tensor of the model, without data. A table of token types has only the rows that GA
+ * reads (ga_hparams.n_types). */
 ga_weight ga_weight_of(const ga_hparams *p, weight_id id, ga_dtype dtype);
 /* Returns the type in which ctx stores tensor t of the file. */
 ga_dtype ga_weight_dtype(const ga_model *model, ga_ctx *ctx, weight_kind kind, const ga_model_tensor *t);

@@ -33,6 +33,6 @@ GA_NODISCARD ga_status ga_models_here(const char *dir, ga_model_here_fn each, vo
  * bytes before "-00001", and *count the number of shards. */
 bool ga_is_first_shard(const char *path, size_t *stem, unsigned *count);
 
-enum { GA_MODEL_NAME_BYTES = 1300 }; /* largest size of a name, with the NUL */
+enum { GA_MODEL_NAME_BYTES = 1300 }; /* largest size of a model's name in bytes, with the NUL */
 
 #endif

@@ -46,11 +46,14 @@ static inline ga_status ga_check_run(const char *name, ga_op op, const ga_plan *
 }
 
 /* Defines the public functions of op `name`: ga_<name>_plan, ga_<name>_run and ga_<name>. Needs, in the same file:
- *   static ga_status complete(ga_<name>_desc *)            calls ga_<name>_complete_fields, checks what fields say
- *                                                         together, and fills in defaults that depend on others
- *   static ga_status check_io(const ga_<name>_desc *, const ga_<name>_io *)   pointers, cheap: runs on every call
- *   static void complete_strides(const ga_<name>_desc *, ga_<name>_io *)      GA_DEFINE_STRIDED_OP alone
- *   static ga_status check_io_strides(const ga_<name>_desc *, const ga_<name>_io *)   GA_DEFINE_STRIDED_OP alone */
+ *   static ga_status complete(ga_<name>_desc *)
+ *     calls ga_<name>_complete_fields, checks fields against each other, fills in defaults that depend on other fields
+ *   static ga_status check_io(const ga_<name>_desc *, const ga_<name>_io *)
+ *     checks pointers; every call runs it, so it must be cheap
+ *   static void complete_strides(const ga_<name>_desc *, ga_<name>_io *)
+ *     fills in the default strides; only GA_DEFINE_STRIDED_OP needs it
+ *   static ga_status check_io_strides(const ga_<name>_desc *, const ga_<name>_io *)
+ *     checks the completed strides; only GA_DEFINE_STRIDED_OP needs it */
 #define GA_DEFINE_OP(name)         GA_DEFINE_OP_FORMS(name, GA_IO_AS_GIVEN, GA_NOTHING_AFTER)
 #define GA_DEFINE_STRIDED_OP(name) GA_DEFINE_OP_FORMS(name, GA_IO_WITH_STRIDES, GA_NOTHING_AFTER)
 
@@ -162,7 +165,8 @@ static inline ga_status ga_check_run(const char *name, ga_op op, const ga_plan *
 #define GA_PAGE_MAX     (1 << 24) /* largest number of tokens of a page */
 #define GA_ELEMENTS_MAX ((uint64_t)1 << 60)
 
-/* Checks the number of elements of a tensor of a x b x c x d; sizes of 0 count as 1. Addresses must fit in 63 bits. */
+/* Checks that a tensor of a x b x c x d has at most GA_ELEMENTS_MAX elements, so that byte offsets fit in 63 bits.
+ * Sizes of 0 count as 1. */
 static inline ga_status ga_check_elements(const char *op, const char *what, int64_t a, int64_t b, int64_t c,
                                           int64_t d) {
   const int64_t sizes[4] = {a, b, c, d};
@@ -174,7 +178,7 @@ static inline ga_status ga_check_elements(const char *op, const char *what, int6
   return GA_OK;
 }
 
-/* Completes a row stride: 0 becomes contiguous. A stride smaller than the row is an error. */
+/* Completes a row stride: 0 becomes `width`, the stride of contiguous rows. A stride below `width` is an error. */
 static inline ga_status ga_complete_stride(const char *op, const char *what, int64_t width, int64_t *stride) {
   if (*stride == 0) *stride = width;
   GA_REQUIRE(*stride >= width && *stride <= GA_DIM_MAX, GA_ERR_SHAPE, "%s: %s is %lld; must be 0, or %lld to 2^40", op,

@@ -13,7 +13,8 @@
 #define GA_REDUCE_THREADS      256
 #define GA_REDUCE_NORM_THREADS 512
 
-/* The state that a block keeps from one call to the next. Between two launches the states of all blocks are equal. */
+/* The state that a thread block keeps from one call to the next. Between two launches the states of all blocks are
+ * equal. */
 typedef struct ga_reduce_turn {
   int32_t slot; /* slot of the next call, 0 to GA_REDUCE_SLOTS - 1 */
   /* number of units (GA_REDUCE_UNIT), from the start of the previous slot on, that the last call used */

@@ -29,9 +29,9 @@ static inline int64_t ga_attn_fp8_padded(int64_t tokens) {
 }
 
 /* Returns the column of V^T that holds a key. Within 32 keys, key 16 h + 8 b + 2 q + e is in column 16 h + 4 q + 2 b +
- * e. Four lanes share a row of S; lane q has columns 2 q and 2 q + 1 of each group of 8. In the product with V its
- * registers stand for four neighbouring columns of P (PTX ISA, wgmma fragments of m64nNk32). With this order of V, P
- * needs no shuffle. */
+ * e (h, b and e 0 or 1, q 0 to 3). Four lanes share a row of S; lane q has columns 2 q and 2 q + 1 of each group of 8.
+ * In the product with V its registers stand for four neighbouring columns of P (PTX ISA, wgmma fragments of m64nNk32).
+ * With this order of V, P needs no shuffle. */
 static inline int64_t ga_attn_fp8_slot(int64_t key) {
   return (key & ~(int64_t)15) | (key >> 1 & 3) << 2 | (key >> 3 & 1) << 1 | (key & 1);
 }
@@ -41,7 +41,7 @@ static inline float ga_attn_scale_at(const ga_attn_scale *s, int64_t batch, int6
   return s->data[batch * s->batch + head * s->head + (scale_tokens ? token / scale_tokens * s->block : 0)];
 }
 
-/* Computes the signs of the Hadamard transform: dim i is negated if bit i % 64 of word i / 64 is set. */
+/* Computes the signs of the Hadamard transform of a head: element i is negated if bit i % 64 of word i / 64 is set. */
 static inline void ga_attn_quant_signs(uint32_t seed, uint64_t word[GA_ATTN_FP8_DIM_MAX / 64]) {
   uint64_t state = seed;
   for (int i = 0; i < GA_ATTN_FP8_DIM_MAX / 64; i++) word[i] = ga_splitmix64(&state);

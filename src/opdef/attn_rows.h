@@ -4,8 +4,8 @@
 
 #include "ga/attn_bwd.h"
 
-/* Returns the number of rows of sequence b. start: first row of each sequence; len: with LENGTHS the number of rows of
- * each sequence, or NULL. */
+/* Returns the number of rows of sequence b. start: first row of each sequence. len: number of rows of each sequence,
+ * read only with GA_ATTN_LENGTHS; NULL: start[b + 1] - start[b] rows. */
 static inline int64_t ga_attn_rows_of(uint32_t flags, const int32_t *start, const int32_t *len, int64_t b) {
   return flags & GA_ATTN_LENGTHS && len ? len[b] : (int64_t)start[b + 1] - start[b];
 }

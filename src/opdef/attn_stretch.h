@@ -25,8 +25,8 @@ static inline void ga_attn_wait_ready(const ga_attn_io *io, int i) {
   *io->ready_error = i + 1;
 }
 
-/* Writes the range [*begin, *end) of keys that a query at this position sees. Keys are numbered through all stretches.
- * For later positions neither bound is smaller, even if a query sees no key. */
+/* Writes the range [*begin, *end) of keys that a query at `position` of `document` sees. Keys are numbered through all
+ * stretches. For later positions neither bound is smaller, even if a query sees no key. */
 static inline void ga_attn_stretch_keys(const ga_attn_desc *d, const ga_attn_stretch *kv, int32_t document,
                                         int64_t position, int64_t *begin, int64_t *end) {
   const int64_t from = d->window ? position - d->window + 1 : 0;

@@ -13,7 +13,7 @@ static inline float ga_convert_scale(float most) {
   const float scale = most / GA_CONVERT_LARGEST;
   return scale > 0 ? scale : 1;
 }
-/* Returns the number of rows of a block that shares a scale. */
+/* Returns the number of rows of a block, whose elements share a scale. */
 static inline int64_t ga_convert_block_rows(const ga_convert_desc *d) {
   return d->scales == GA_CONVERT_SCALES_ROW ? 1 : GA_CONVERT_BLOCK;
 }

@@ -69,16 +69,16 @@ static inline const char *ga_gemm_one_product(const ga_gemm_fused_desc *d) {
 
 /* --- src/op/kv_store.toml: fused_desc fused_io fused_functions --- */
 /* Does in one launch all work between the products that give Q, K and V, and attention. It stores K and V in the cache,
- * with K rotated as by ga_rope, and rotates Q [tokens, q_heads, head_dim] in place; the input K is not changed. With
- * head_norm each whole head of Q and K is RMS-normed first (Gemma 3, Qwen 3). It is divided by sqrt(mean of its squares
- * + norm_eps) and multiplied by q_norm or k_norm. Results are rounded once, after the rotation. */
+ * with K rotated as ga_rope rotates it; the input K is not changed. It rotates Q [tokens, q_heads, head_dim] in place.
+ * With head_norm each whole head of Q and K is RMS-normed first (Gemma 3, Qwen 3). It is divided by sqrt(mean of its
+ * squares + norm_eps) and multiplied by q_norm or k_norm. Results are rounded once, after the rotation. */
 typedef struct ga_kv_store_fused_desc {
   ga_kv_store_desc plain;
   /* number of leading elements of a head that are rotated, even; 0 = none, and the fields below are ignored */
   int32_t rot_dim;
   int32_t q_heads;
   int64_t q_stride; /* elements between tokens of Q; 0 = contiguous */
-  int32_t pairs;    /* ga_rope_pairs */
+  int32_t pairs;    /* elements that are rotated together, a ga_rope_pairs */
   float magnitude;
   int32_t head_norm; /* not 0: heads are normed first; needs rot_dim */
   float norm_eps;
@@ -129,9 +129,9 @@ typedef struct ga_sample_row {
 
 /* --- src/op/sample.toml: fused_io fused_functions --- */
 /* Arrays of a fused draw. `advance` and `sequence` let a recorded step be replayed without new arguments: the kernel
- * itself increases positions and appends the token. With rows: rng [rows][4], id [rows], logprob NULL or [rows];
- * history, n_history, n_bias, n_sequence and advance are not read; sequence, bias and mask may be NULL where no row
- * uses them. */
+ * itself increases positions and appends the token. With rows: rng is [rows][4], id [rows], logprob NULL or [rows].
+ * history, n_history, n_bias, n_sequence and advance are then not read. sequence, bias and mask may be NULL where no
+ * row uses them. */
 typedef struct ga_sample_fused_io {
   ga_sample_io plain;
   /* [n_advance] numbers that the kernel increases by one, such as the position, slot and length of the next step */
@@ -144,7 +144,7 @@ typedef struct ga_sample_fused_io {
    * been read */
   const int32_t *n_sequence;
   const ga_sample_row *rows; /* [desc.rows] parameters of the draws, on the device */
-  /* rows of ceil(vocab / 32) words: token i may be drawn if bit i % 32 of word i / 32 is set, else its logit counts as
+  /* rows of ceil(vocab / 32) words. Token i may be drawn if bit i % 32 of word i / 32 is set; else its logit counts as
    * -infinity */
   const uint32_t *mask;
 } ga_sample_fused_io;

@@ -12,8 +12,8 @@ typedef enum ga_gemm_row_flags {
   GA_GEMM_ROW_Q15_ACT = 2, /* activations are rounded to 15 bits, with a scale for each block of 32 */
   GA_GEMM_ROW_BF16 = 4,    /* weights and activations are rounded to bf16 */
   GA_GEMM_ROW_F16 = 8,     /* activations are rounded to f16, after each row is multiplied by a power of two */
-  /* an activation is the sum of two bf16 parts, and parts below 2^-126 become zero: below 2^-117 its relative error is
-   * up to 2^-9 */
+  /* an activation is the sum of two bf16 parts, and parts below 2^-126 become zero. So an activation below 2^-117 has a
+   * relative error of up to 2^-9 */
   GA_GEMM_ROW_FLUSH = 16,
   /* Flags of ga_gemm_desc that a kernel supports. */
   GA_GEMM_ROW_FAST_SUM = 32,  /* supports GA_GEMM_FAST_SUM: sums e4m3 products over all of k in the tensor cores */

@@ -33,7 +33,7 @@ static inline float ga_gemm_w_scale(const ga_gemm_desc *d, const ga_gemm_io *a, 
                         : col / GA_GEMM_SCALE_BLOCK * ga_gemm_blocks(d->k) + i / GA_GEMM_SCALE_BLOCK];
 }
 
-/* Rounds n elements of a row of X that share a scale to e4m3, n <= 128, as GA_GEMM_X_E4M3 says. Writes x / scale,
+/* Rounds to e4m3 the n <= 128 elements of a row of X that share a scale, as GA_GEMM_X_E4M3 says. Writes x / scale,
  * rounded, to code[n], and returns the scale. */
 static inline float ga_gemm_x_codes(const float *x, int64_t n, float *code) {
   float most = 0;

@@ -21,14 +21,18 @@ bool quant_fits(ga_dtype dtype);
 /* A block whose magnitudes are all below this is written as zeros, since the smallest f16 scale is 6e-8. */
 #define QUANT_LEAST_VALUE 1e-12f
 
-/* Quantises one block of values that are not all nearly 0. w: weights of errors. quant_fit_k, quant_fit_table and
- * quant_fit_one return NULL for types of the other files. They exist because the functions that they return must be
- * static: compilers export functions that they clone for instruction sets. */
+/* A function that quantises one block of values, which are not all nearly 0. w: weights of the values' errors. Such
+ * functions are static, because compilers export functions that they clone for instruction sets. */
 typedef void (*quant_fit_fn)(const float *x, const float *w, uint8_t *b);
-quant_fit_fn quant_fit_k(ga_dtype dtype); /* types with blocks of 256, and a scale for each run in a block (fit_k.c) */
-quant_fit_fn quant_fit_table(ga_dtype dtype); /* types whose codes are indices into a table (fit_table.c) */
-/* Quantises n blocks, 1 to 8, as quant_fit_blocks does. */
+
+/* Returns the function for a type with blocks of 256 and a scale for each run in a block (fit_k.c); NULL for other
+ * types. */
+quant_fit_fn quant_fit_k(ga_dtype dtype);
+/* Returns the function for a type whose codes are indices into a table (fit_table.c); NULL for other types. */
+quant_fit_fn quant_fit_table(ga_dtype dtype);
+/* A function that quantises n blocks, 1 to 8. w: weights of the values' errors; NULL: all equal. */
 typedef void (*quant_fit_eight_fn)(const float *x, const float *w, int n, uint8_t *b);
-quant_fit_eight_fn quant_fit_one(ga_dtype dtype); /* types with blocks of 32 and one scale (fit_one.c) */
+/* Returns the function for a type with blocks of 32 and one scale (fit_one.c); NULL for other types. */
+quant_fit_eight_fn quant_fit_one(ga_dtype dtype);
 
 #endif

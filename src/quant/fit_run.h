@@ -1,5 +1,5 @@
-/* Searches for the scale s, and in some types the minimum m, of one run: n elements of a block that share a scale, n a
- * multiple of 8. Sums are computed in 8 lanes, in an order that does not depend on the instruction set. */
+/* Searches for the scale s, and in some types the minimum m, of one run. A run is n elements of a block that share a
+ * scale, n a multiple of 8. Sums are computed in 8 lanes, in an order that does not depend on the instruction set. */
 #ifndef GA_QUANT_FIT_RUN_H
 #define GA_QUANT_FIT_RUN_H
 

@@ -10,7 +10,7 @@ typedef struct quant_importance quant_importance;
 /* Opens an importance matrix. GA_ERR_IO, GA_ERR_FORMAT: the file cannot be read, or is of another kind. *out is NULL
  * on failure. */
 GA_NODISCARD ga_status quant_importance_open(const char *path, quant_importance **out);
-/* Reads the importance matrix of an open file, and takes over the file, even if it fails. Errors are those of
+/* Reads the importance matrix of an open file, and takes over the file, even after a failure. Errors are those of
  * quant_importance_open. */
 GA_NODISCARD ga_status quant_importance_take(ga_model_file *file, quant_importance **out);
 void quant_importance_close(quant_importance *imp); /* NULL is fine */

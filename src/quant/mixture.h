@@ -7,7 +7,7 @@
 typedef struct quant_mixture {
   const char *name;
   ga_dtype most;     /* type of matrices without a rule of their own; GA_DTYPE_NONE: each tensor keeps its type */
-  int32_t file_type; /* general.file_type, in llama.cpp's numbers; -1: as in the source */
+  int32_t file_type; /* general.file_type, in llama.cpp's numbers; -1: the source file's value is kept */
 } quant_mixture;
 
 /* Properties of a model on which the rules of mixtures depend. */

@@ -4,8 +4,8 @@
 
 #include "ga/model_file.h"
 
-/* Checks that `out` may be written. GA_ERR_ARG: it is no regular file, is part of the source model, is the
- * importance matrix (NULL: none), or exists although overwrite is false. */
+/* Checks that `out` may be written. GA_ERR_ARG: it is no regular file, is part of the source model, is the file
+ * `importance` (NULL: none), or exists although overwrite is false. */
 GA_NODISCARD ga_status quant_check_output(const ga_model_file *model, const char *importance, const char *out,
                                           bool overwrite);
 

@@ -1,5 +1,5 @@
-/* Rewriting a model file: a plan for each tensor, and a function that makes the tensor's bytes when the writer needs
- * them. */
+/* Rewrites a model file. A record for each tensor says how it changes, and a function makes its bytes when the writer
+ * needs them. */
 #ifndef GA_QUANT_REWRITE_H
 #define GA_QUANT_REWRITE_H
 
@@ -44,13 +44,13 @@ typedef struct rewrite {
   tensor_types types; /* types that the caller has chosen */
   ga_quantizer *q;
   ga_gguf_writer *writer;
-  ga_arena arena; /* arena of names and weights */
+  ga_arena arena; /* arena of the tensors' names and of weights of errors */
   rewrite_tensor *tensors;
   int64_t n_tensors;
   ga_progress_fn progress;
   void *user;
-  uint64_t done, total; /* bytes of the source that have been read, and their sum */
-  /* The piece of the current tensor that is in memory. */
+  uint64_t done, total; /* bytes of the source that have been read, and that will be read in all */
+  /* The fields below describe the piece of the current tensor that is in memory. */
   const rewrite_tensor *current;
   int64_t next_row, piece_rows;
   size_t piece_bytes; /* bytes of `piece` that are filled */

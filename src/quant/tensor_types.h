@@ -16,8 +16,8 @@ typedef struct tensor_types {
   int32_t n;
 } tensor_types;
 
-/* Reads texts PATTERN=TYPE. GA_ERR_ARG: a text has another form or an unknown type; the error text has it and the known
- * types. */
+/* Reads texts PATTERN=TYPE. GA_ERR_ARG: a text has another form or an unknown type; the error text quotes it and lists
+ * the known types. */
 GA_NODISCARD ga_status tensor_types_read(ga_arena *arena, const char *const *texts, int32_t n, tensor_types *out);
 /* Returns the type of the first pattern that matches the tensor. A pattern matches the whole name, the name without
  * ".weight", or the part between "blk.N." and ".weight". GA_DTYPE_NONE: none matches. */

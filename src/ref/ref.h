@@ -19,7 +19,7 @@ const char *ga_ref_always(const ga_kernel *kernel, const void *desc, const ga_ca
 GA_OPS_WITH_ORACLE(X)
 #undef X
 
-/* Writes to out the matrix X [m, k] rounded as by GA_GEMM_X_E4M3: each e4m3 code times its scale. */
+/* Writes to out the matrix X [m, k] rounded to e4m3 as GA_GEMM_X_E4M3 says: each code times its scale. */
 void ga_ref_gemm_round_x(const ga_gemm_desc *d, const void *x, double *out);
 
 /* Returns element i of a contiguous array of any type. For block-quantised types, too, i counts elements, not
@@ -31,7 +31,7 @@ void ga_ref_load_row(ga_dtype dtype, const void *data, int64_t at, int64_t step,
 double ga_ref_load_block(ga_dtype dtype, const void *block, int e);
 /* Returns element e of one block of iq2, iq3 or tq. */
 double ga_ref_load_grid(ga_dtype dtype, const void *block, int e);
-/* Stores x as element i, rounded to nearest even; plain types only. */
+/* Stores x as element i, rounded to nearest even. dtype must not be block-quantised. */
 void ga_ref_store(ga_dtype dtype, void *data, int64_t i, double x);
 
 #endif

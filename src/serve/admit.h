@@ -9,7 +9,7 @@
  * call->fail then has the reason. */
 bool sv_admit(sv_call *call);
 enum { SV_METHODS_BYTES = 64 };
-/* Lists the methods of the call's path: "GET, DELETE". */
+/* Writes the methods that routes with the call's path have, such as "GET, DELETE", to `out`. */
 void sv_list_methods(const sv_call *call, char out[SV_METHODS_BYTES]);
 /* Returns whether the request's headers announce a body so long that a refusal is sent without reading it. */
 bool sv_has_long_body(const sv_call *call);

@@ -15,7 +15,7 @@ typedef struct sv_answer {
   /* The fields below are the state of the event stream of an Anthropic message (anthropic.h). */
   const char *block; /* type of the content block that is open; NULL = no block is open */
   size_t n_blocks;   /* number of content blocks that have been closed */
-  void *state;       /* state of other forms, freed by state_free; NULL = none */
+  void *state;       /* state of the form (sv_form) that writes the answer, freed by state_free; NULL = none */
   void (*state_free)(void *state);
 } sv_answer;
 

@@ -15,8 +15,8 @@ enum {
 /* Parses a text that is a JSON object. The caller releases *out with json_decref. Returns false after a failure, with
  * the reason in *fail. */
 bool sv_body_parse(const char *text, size_t bytes, json_t **out, sv_fail *fail);
-/* Returns whether a value is a JSON object. A number beyond 64 bits, which ga_json_load also makes an object
- * (ga_json_wide), is none. */
+/* Returns whether a value is a JSON object. Returns false for a number beyond 64 bits, which ga_json_load stores as an
+ * object, too (ga_json_wide). */
 bool sv_is_object(const json_t *value);
 
 #endif

@@ -42,7 +42,7 @@ typedef struct sv_choice {
   bool ended;         /* the choice has ended: no more text follows */
   bool closed;        /* the last chunk of the stream has been sent */
   const char *finish; /* finish reason, valid once the choice has ended: "stop", "length", "abort", "error" */
-  int32_t stop_id;    /* stop token of the request that ended the choice; -1 = no stop token did */
+  int32_t stop_id;    /* id of the stop token that ended the choice; -1 = no stop token did */
   int stop_string;    /* index of the stop string that ended the choice; -1 = no stop string did */
   ga_status status;
   char error[256];

@@ -1,5 +1,5 @@
-/* Threads that read large bodies, so that HTTP threads never parse for long and short requests are answered meanwhile.
- * One thread takes small tasks only: a few huge bodies hold back huge ones alone. */
+/* A crew: threads that parse large request bodies, so that HTTP threads stay free for short requests. One thread takes
+ * no huge bodies, so that huge bodies delay only other huge bodies. */
 #ifndef GA_SERVE_CREW_H
 #define GA_SERVE_CREW_H
 
@@ -9,13 +9,13 @@
 #include "ga/base.h"
 
 enum {
-  SV_CREW_BYTES = 8192,        /* bodies from this size on are read by the crew */
-  SV_CREW_HUGE_BYTES = 1 << 20 /* bodies from this size on are read by one thread, one after another */
+  SV_CREW_BYTES = 8192,        /* size in bytes from which on the crew reads a body */
+  SV_CREW_HUGE_BYTES = 1 << 20 /* size in bytes from which on one thread reads bodies, one after the other */
 };
 
 typedef struct sv_crew sv_crew;
 
-/* The owner keeps a task in place until `run` begins. */
+/* A task of a crew. The owner keeps it in place until `run` begins. */
 typedef struct sv_task {
   void (*run)(struct sv_task *task);
   size_t bytes; /* size of the body */
@@ -23,12 +23,13 @@ typedef struct sv_task {
 } sv_task;
 
 GA_NODISCARD ga_status sv_crew_start(sv_crew **out);
-/* Queues a task; urgent: before all others of its size. False: the crew has been stopped. */
+/* Queues a task. is_urgent: it runs before all queued tasks of its size class (huge or not). Returns false if the crew
+ * has been stopped. */
 bool sv_crew_put(sv_crew *crew, sv_task *task, bool is_urgent);
-/* Runs the tasks that are queued and ends the threads; sv_crew_put fails from now on. NULL is fine. */
+/* Runs the tasks that are queued, then ends the threads. Later calls of sv_crew_put return false. NULL is fine. */
 void sv_crew_stop(sv_crew *crew);
-void sv_crew_destroy(sv_crew *crew); /* the crew has been stopped; NULL is fine */
-/* Returns whether the calling thread is one of a crew's. */
+void sv_crew_destroy(sv_crew *crew); /* frees the crew, which must have been stopped; NULL is fine */
+/* Returns whether the calling thread is a thread of a crew. */
 bool sv_is_crew_thread(void);
 
 #endif

@@ -5,7 +5,7 @@
 
 #include "serve/http.h"
 
-/* Answers a request in the form of its route. */
+/* Answers a request that generates text, in the form of its route (sv_route.form). */
 enum MHD_Result sv_run_generation(sv_call *call);
 
 #endif

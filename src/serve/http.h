@@ -11,20 +11,20 @@ typedef struct sv_form sv_form; /* form.h */
 typedef struct sv_route {
   const char *method, *path; /* path of the URL; a path that ends in / matches all paths below it */
   bool is_public;            /* requests to this route need no API key */
-  /* Replies to a request, or suspends its connection with sv_waiter_suspend. In that case the server calls it again
-   * later. A thread of the crew calls it first if the body is large. */
+  /* Replies to a request, or suspends its connection with sv_waiter_suspend. After a suspension the server calls the
+   * function again later. If the body is large, a thread of the crew calls it first. */
   enum MHD_Result (*run)(sv_call *call);
   void (*put_fail)(sv_text *t, const sv_fail *f); /* writes an error; NULL = in the form of OpenAI */
-  const sv_form *form;                            /* form of its requests; NULL = the route makes no tokens */
+  const sv_form *form;                            /* form of the requests; NULL = the route generates no text */
   bool needs_no_model;                            /* the route answers without a model, or looks at all of them */
 } sv_route;
 
-/* How calls of a server with several models get theirs. */
+/* Functions by which a call gets its model, in a server with several models. */
 struct sv_model_hooks {
-  /* Finds the model of a call and takes a reference to it: sets call->server. False: *reply is what the handler
-   * returns. Then the connection is suspended until the model is loaded, or an error was sent. */
+  /* Finds the model of a call, takes a reference to it and sets call->server. Returns false if the connection is
+   * suspended until the model is loaded, or if an error was sent. The handler then returns *reply. */
   bool (*take)(sv_call *call, enum MHD_Result *reply);
-  void (*release)(sv_call *call); /* releases what `take` took, once the call has ended */
+  void (*release)(sv_call *call); /* releases the model that `take` took, once the call has ended */
 };
 
 struct sv_call {
@@ -34,10 +34,10 @@ struct sv_call {
   struct MHD_Connection *connection;
   sv_link *link;
   const sv_route *route;
-  const sv_route *nearest;  /* route whose form errors have if the path has none; NULL = the path has one */
+  const sv_route *nearest;  /* route nearest to the path, whose form errors have; NULL = the path has a route */
   const char *method, *url; /* url: the path, unescaped, without the query */
   char *target;             /* the request target as it was sent; NULL = no memory for it */
-  char authority[256];      /* host and port for which the request is; "" = HTTP/1.0 without a Host header */
+  char authority[256];      /* host and port to which the request is addressed; "" = HTTP/1.0 without a Host header */
   bool has_begun;           /* the head has been checked */
   bool must_close;          /* the connection ends with the reply */
   const sv_key *key;        /* API key of the request; NULL = the server has no keys */
@@ -50,9 +50,9 @@ struct sv_call {
   enum MHD_Result result;        /* result of route->run when the crew called it */
   struct MHD_Response *response; /* reply that the crew has made, to be queued by the HTTP thread; NULL = none */
   int http;                      /* HTTP status of the reply */
-  struct sv_entry *entry;        /* the model in `host->models`; NULL = not chosen */
-  struct sv_load_wait *load;     /* the wait for it to be loaded; NULL = the call does not wait */
-  bool has_model;                /* the call has a reference to the entry */
+  struct sv_entry *entry;        /* entry of the call's model in host->models; NULL = not chosen */
+  struct sv_load_wait *load;     /* the call's wait until its model is loaded; NULL = the call does not wait */
+  bool has_model;                /* the call has a reference to its model */
   double keep_seconds;           /* keep_alive of the request; NaN = not given */
   json_t *json;                  /* the body, if it was parsed to find the model; NULL = not parsed */
   void *job;                     /* state that route->run keeps between its calls for this request */

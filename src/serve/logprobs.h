@@ -4,11 +4,11 @@
 
 #include "serve/choice.h"
 
-/* Writes log-probabilities in the form of OpenAI's Completions API:
- * {"tokens","token_logprobs","top_logprobs","text_offset"}. They are of the new tokens. with_prompt: the prompt's
- * tokens come first. */
+/* Writes the new tokens' log-probabilities in the form of OpenAI's Completions API:
+ * {"tokens","token_logprobs","top_logprobs","text_offset"}. with_prompt: the prompt's tokens come first. */
 void sv_put_completion_logprobs(sv_text *t, const sv_choice *c, bool with_prompt);
-/* Writes the entries of Chat's `content` without brackets. */
+/* Writes the new tokens' log-probabilities as entries of the array "content" of OpenAI's Chat API, without its
+ * brackets. */
 void sv_put_chat_tokens(sv_text *t, const sv_choice *c);
 /* Writes the new tokens' log-probabilities in the form of OpenAI's Chat API:
  * {"content":[{"token","logprob","bytes","top_logprobs"}]}. */

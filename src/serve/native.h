@@ -13,8 +13,8 @@ void sv_native_put_events(sv_text *t, sv_answer *a);
 /* Writes the object generation_settings: the parameters of a request. */
 void sv_native_put_settings(sv_text *t, const sv_params *p);
 
-/* Writes the answer to POST /tokenize for a body with `content`: {"tokens": [id, ...]}, or [{"id","piece"}, ...] if its
- * with_pieces is true. */
+/* Writes the answer to POST /tokenize for a body with `content`: {"tokens": [id, ...]}, or [{"id","piece"}, ...] if
+ * with_pieces in the body is true. */
 bool sv_native_tokenize(const sv_server *s, const json_t *body, sv_text *out, sv_fail *fail);
 
 enum MHD_Result sv_run_apply_template(sv_call *call);

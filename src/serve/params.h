@@ -46,17 +46,17 @@ typedef struct sv_params {
   double cache_ttl;
 } sv_params;
 
-/* Values of sampling for fields that a request does not have. */
+/* Default values of sampling parameters, for fields that a request does not have. */
 typedef struct sv_defaults {
-  bool is_given; /* false: OpenAI's defaults hold */
+  bool is_given; /* false: the defaults of OpenAI's API are used instead */
   bool is_own;   /* the values are from the model's own files */
   float temperature, top_p, min_p, repetition_penalty;
   int32_t top_k;        /* 0 = all tokens */
-  int32_t penalty_last; /* number of last tokens that a default penalty counts */
+  int32_t penalty_last; /* number of last tokens that the default repetition_penalty counts */
 } sv_defaults;
 
-/* Sets fields that a body, in the names of OpenAI, vLLM or llama-server, does not have. A greedy request gets no
- * default penalty. */
+/* Sets the fields of *p that the body does not have under a name of OpenAI, vLLM or llama-server. A greedy request gets
+ * no default penalty. */
 void sv_apply_defaults(const json_t *body, const sv_defaults *defaults, sv_params *p);
 
 /* Reads the parameters from a request's body, which must outlive *out. vocab: token ids must be below it. The caller

@@ -1,4 +1,4 @@
-/* POST /api/pull of Ollama: fetches a model, and streams how far it is. */
+/* Handles POST /api/pull of Ollama's interface: fetches a model, and streams its progress. */
 #ifndef GA_SERVE_PULL_H
 #define GA_SERVE_PULL_H
 

@@ -1,8 +1,8 @@
 /* Splits the output of a reasoning model: text in <think>...</think> is reasoning, the rest is content.
  *
  * The tag opens reasoning only at the beginning of the output, and only once: later tags are content. Reasoning that is
- * never closed stays reasoning. White space before and after <think> and </think> is dropped; before a tag at most 64
- * bytes are. The caller may push the text in any pieces: the bytes of reasoning and of content are the same. */
+ * never closed stays reasoning. White space before and after <think> and </think> is dropped, but before a tag at most
+ * 64 bytes of it. The caller may push the text in any pieces: the bytes of reasoning and of content are the same. */
 #ifndef GA_SERVE_REASONING_H
 #define GA_SERVE_REASONING_H
 

@@ -20,7 +20,7 @@ typedef struct sv_request {
   const char *model; /* name of the model in the request; NULL = not given */
   bool is_chat;
   bool echo;           /* the answer begins with the prompt */
-  bool clips_length;   /* a max_tokens beyond the context means as many as it has room for */
+  bool clips_length;   /* a max_tokens beyond the context is reduced to the tokens that the context has room for */
   bool has_gap;        /* completions: the answer fills the gap between a prompt and `suffix` (fill in the middle) */
   bool fits_gap;       /* the texts around the gap may be cut until they fit into the context */
   ga_text suffix;      /* text after the gap, owned by the body */

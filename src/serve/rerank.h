@@ -1,4 +1,4 @@
-/* POST /v1/rerank, for cross-encoders. */
+/* The handler of POST /v1/rerank, for cross-encoders. */
 #ifndef GA_SERVE_RERANK_H
 #define GA_SERVE_RERANK_H
 

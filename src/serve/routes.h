@@ -4,6 +4,6 @@
 
 #include "serve/http.h"
 
-extern const sv_route sv_routes[]; /* the last entry has method NULL */
+extern const sv_route sv_routes[]; /* table of the routes; the last entry has method NULL */
 
 #endif

@@ -14,7 +14,7 @@ typedef struct sv_options {
   const char *host;        /* address of this machine to listen on: "127.0.0.1", "::", "0.0.0.0" */
   int32_t port;            /* port to listen on; 0 = any free port */
   const char *model_id;    /* name of the model in requests */
-  const char *model_path;  /* path of the model's file or folder, which is described to clients; NULL = none is */
+  const char *model_path;  /* path of the model's file or folder, for descriptions of the model; NULL = none */
   const char *other_names; /* further names of the model, separated by commas; NULL = none */
   const char *keys_path;   /* path of the file of API keys; NULL = no key is needed */
   const char *cors_origin; /* origin whose pages may call the server; NULL = no pages of other origins may */
@@ -24,17 +24,17 @@ typedef struct sv_options {
   int32_t idle_seconds;       /* seconds after which an unused connection is closed */
   int32_t threads;            /* number of HTTP threads; 0 = chosen by the number of CPUs */
   double first_token_seconds; /* largest number of seconds that a request waits for its first token; 0 = no limit */
-  size_t most_turns;          /* bytes of the responses that are kept for later requests; 0 = none are kept */
+  size_t most_turns; /* largest total bytes of the responses that are kept for later requests; 0 = none are kept */
   /* largest number of requests that wait for the engine (ga_engine_options.max_waiting), and of embedding requests that
    * wait */
   int32_t max_waiting;
-  sv_defaults defaults; /* sampling where a request says nothing */
+  sv_defaults defaults; /* default values of the sampling parameters that a request does not have */
   tool_format tools;    /* format in which the model writes tool calls; not TOOL_FORMAT_AUTO */
   bool thinks;          /* <think> at the beginning of an answer opens reasoning */
   /* Called from any thread with one line, without newline, for each request. NULL = no log. */
   void (*log)(void *user, const char *line);
-  /* Fetches a model by its name, on a thread of its own, and reports often: what is done, and how much of it; NULL =
-   * nothing new. A report that returns false stops it. NULL = the server fetches no models. */
+  /* Fetches a model by its name, called on a thread of its own. It calls `report` often, with `what` naming the work;
+   * what NULL = nothing new. If report returns false, it stops. pull NULL = the server fetches no models. */
   ga_status (*pull)(void *user, const char *name, sv_progress_fn *report, void *context);
   void *user;
 } sv_options;
@@ -43,22 +43,23 @@ typedef struct sv_options {
 typedef struct sv_model_source {
   const char *id;          /* name of the model in requests */
   const char *other_names; /* further names, separated by commas; NULL = none */
-  const char *path;        /* file or folder */
+  const char *path;        /* path of the model's file or folder */
 } sv_model_source;
 
 typedef struct sv_loaded {
   ga_model *model;
   ga_engine *engine; /* NULL for an encoder */
-  tool_format tools; /* tools, thinks, defaults: as in sv_options */
+  tool_format tools; /* format in which the model writes tool calls */
   bool thinks;
   sv_defaults defaults;
-  void *owner; /* what the program frees with the model */
+  void *owner; /* data of the program, which `unload` frees with the model */
 } sv_loaded;
 
 typedef struct sv_models_options {
   const sv_model_source *source; /* [n] models; their texts are copied */
   size_t n;
-  /* Loads a model. It is called by one thread. GA_ERR_NOMEM: it is called again once another model has left. */
+  /* Loads the model source[index]. Only one thread calls the function. GA_ERR_NOMEM: the function is called again once
+   * another model has been unloaded. */
   ga_status (*load)(void *user, size_t index, sv_loaded *out);
   void (*unload)(void *user, sv_loaded *loaded);
   void *user;
@@ -72,7 +73,8 @@ GA_NODISCARD ga_status sv_server_create(const sv_options *options, sv_server **o
 /* Makes the server accept requests for a model. engine: NULL for an encoder (a model for embeddings). Model and engine
  * must outlive the server. */
 GA_NODISCARD ga_status sv_server_open(sv_server *server, ga_model *model, ga_engine *engine);
-/* Begins to accept requests for models that are loaded when they are used. A single one is loaded at once. */
+/* Makes the server accept requests for models that are loaded when they are first used. A single model is loaded at
+ * once. */
 GA_NODISCARD ga_status sv_server_offer(sv_server *server, const sv_models_options *options);
 int32_t sv_server_port(const sv_server *server);
 /* Returns whether the server listens on a loopback address, which only this machine can reach. */

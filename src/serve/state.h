@@ -21,14 +21,17 @@ typedef struct sv_model_hooks sv_model_hooks; /* defined in http.h */
 typedef struct sv_embedder sv_embedder;       /* defined in embed.c */
 typedef struct sv_route sv_route;             /* defined in http.h */
 
-/* A server of several models has one such struct for each of them, which share the connections of `host`. */
+/* The state of a server. A server of several models also has one such struct for each model; they share the connections
+ * of `host`. */
 struct sv_server {
-  sv_server *host; /* server that has the connections, the phase, counts and metrics; itself if it has one model */
-  const sv_model_hooks *hooks; /* how calls get a model; NULL = the server has one that is always there */
-  sv_models *models;           /* models that host offers; NULL = the one that sv_server_open was given */
-  sv_options o;                /* options of the server; it owns copies of their texts */
+  /* struct that has the connections, the phase, counts and metrics; with one model the struct itself */
+  sv_server *host;
+  /* functions by which calls get a model; NULL = the server has one model, which stays loaded */
+  const sv_model_hooks *hooks;
+  sv_models *models; /* models that the server offers; NULL = only the model of sv_server_open */
+  sv_options o;      /* options of the server; it owns copies of their texts */
   struct MHD_Daemon *daemon;
-  int listen_fd; /* -1 = none */
+  int listen_fd; /* socket that listens for connections; -1 = none */
   sv_acceptor *acceptor;
   const sv_route *routes; /* table of routes; the last entry has method NULL */
   int32_t port;
@@ -39,7 +42,7 @@ struct sv_server {
   sv_metrics metrics;
   atomic_int phase, active, n_pulls;
   atomic_size_t body_bytes; /* total bytes of the request bodies in memory */
-  sv_turns *turns;          /* responses that are kept; NULL = none are */
+  sv_turns *turns;          /* responses that are kept for later requests; NULL = none are kept */
   uint64_t id_seed;
   atomic_uint_fast64_t ids;
   time_t created;
@@ -51,7 +54,7 @@ struct sv_server {
   int32_t context;      /* largest number of tokens of a sequence */
   size_t longest_piece; /* bytes of the text of the longest token */
   sv_embedder *embedder;
-  sv_facts facts; /* all zero if options.model_path is NULL */
+  sv_facts facts; /* facts about the model; all zero if o.model_path is NULL */
 };
 
 /* Writes a unique id to `id`: the prefix and 32 hexadecimal digits. */

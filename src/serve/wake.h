@@ -21,8 +21,9 @@ typedef struct sv_waiter {
    * waiter. NULL: always resume. */
   bool (*pump)(struct sv_waiter *w);
   bool pings; /* the waiter is resumed once a second, with `ping` set, even if there is no news */
-  bool gone;  /* the client has closed its connection: what is written to it arrives nowhere */
-  /* the client sends nothing more. It waits for its answer, or has gone: only writing to it tells */
+  bool gone;  /* the client has closed its connection, so that it receives nothing any more */
+  /* the client has closed its side for sending: it waits for the answer, or has gone, which only a write can find
+   * out */
   bool is_half_closed;
   bool ping;     /* the waiter was resumed because it had no news for a second */
   sv_wake *wake; /* `wake` and the fields below belong to the waking thread */
@@ -53,8 +54,8 @@ void sv_waiter_remove(sv_waiter *w);
 /* Marks that a waiter (sv_waiter) has news. Any thread may call it. */
 void sv_waiter_notify(void *waiter);
 /* Suspends the connection of a waiter that has nothing to do. The HTTP thread calls it. Returns false if the waiter has
- * news: the caller handles them and tries again. A thread of the crew only gets true: the HTTP thread calls the route
- * again. */
+ * news: the caller handles them and tries again. A thread of the crew always gets true; the HTTP thread then calls the
+ * route again. */
 bool sv_waiter_suspend(sv_waiter *w);
 
 void sv_link_add(sv_wake *wake, sv_link *l);

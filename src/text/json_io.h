@@ -22,8 +22,8 @@
 #define GA_JSON_PYTHON ((size_t)1 << 24)
 
 /* Returns the text of a number that jansson cannot hold: an integer beyond 64 bits, "NaN", "Infinity" or "-Infinity".
- * NULL: the value is another one. Such a number is an object whose only key is not UTF-8. No JSON text makes such an
- * object, and no function takes it for an integer, a string or a list. ga_json_dump writes the number as it was
+ * NULL: the value is not such a number. Such a number is an object whose only key is not UTF-8. No JSON text makes such
+ * an object, and no function takes it for an integer, a string or a list. ga_json_dump writes the number as it was
  * read. */
 const char *ga_json_wide(const json_t *value);
 

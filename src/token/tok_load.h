@@ -14,7 +14,7 @@ typedef struct tok_load {
   ga_vocab vocab;
   tok_extra extra;
   ga_arena arena;
-  tok_step *steps; /* room for TOK_STEPS_MOST steps of `extra`; NULL: none yet */
+  tok_step *steps; /* [TOK_STEPS_MOST] array of extra.steps; NULL: not allocated yet */
   uint8_t *added;  /* the array of extra.added, writable while files are read */
   int32_t fim[6];
   int32_t *types; /* the array of vocab.types, which tok_json.c fills */
@@ -36,8 +36,9 @@ static inline bool tok_text_is(ga_text text, const char *s) {
 /* Fills in load->vocab from the tokenizer.ggml.* keys of a GGUF file. */
 GA_NODISCARD ga_status tok_load_gguf(tok_load *load, const ga_model_file *file);
 
-/* Drops the last tokens that the embedding of `file` has no rows for, unless one of them is a normal token: then the
- * model says that they do not fit. Special ids among them become GA_TOK_NONE. file may be NULL. */
+/* Drops the last tokens of the vocabulary if the embedding of `file` has no rows for them. Ids of special tokens that
+ * are dropped become GA_TOK_NONE. If one is a normal token, nothing is dropped, and loading the model fails. file may
+ * be NULL. */
 void tok_load_trim(tok_load *load, const ga_model_file *file);
 
 /* Adds the ids of the key ga.eos_token_ids to the tokens that end generation, if `file` has that key. `file` may be
@@ -55,17 +56,19 @@ typedef struct tok_files {
 GA_NODISCARD ga_status tok_files_read(const char *path, const char *config, const char *map, tok_files *out);
 void tok_files_free(tok_files *files);
 
-/* Makes a tokenizer from files by their paths, as tok_files_read takes them. file: as for tok_load_eog. */
+/* Makes a tokenizer from the files at these paths; config and map may be NULL. file: model whose key ga.eos_token_ids
+ * is read, or NULL. */
 GA_NODISCARD ga_status tok_from_json(const char *path, const char *config, const char *map, const ga_model_file *file,
                                      ga_tokenizer **out);
-/* Fills a vocabulary from parsed files. file: as for tok_load_eog. */
+/* Fills in load->vocab and load->extra from parsed files. file: model whose key ga.eos_token_ids is read, or NULL. */
 GA_NODISCARD ga_status tok_load_json(tok_load *load, const tok_files *files, const ga_model_file *file);
 
 /* Writes the parts of tokenizer.json that the keys of a GGUF file cannot hold, as JSON: the value of
- * "ga.tokenizer.json". tok: made of the vocabulary. *out: free; NULL if the keys hold all. */
+ * "ga.tokenizer.json". tok: tokenizer made from the vocabulary. The caller frees *out with free; NULL: the keys can
+ * hold all parts. */
 GA_NODISCARD ga_status tok_json_keep(const tok_load *load, const tok_files *files, const ga_tokenizer *tok, char **out);
 #define TOK_KEPT_JSON "ga.tokenizer.json"
-/* Applies such a text to a vocabulary that was filled from the keys. */
+/* Applies the parsed value of "ga.tokenizer.json" to a vocabulary that was filled from the keys of a GGUF file. */
 GA_NODISCARD ga_status tok_json_apply(tok_load *load, const json_t *root);
 
 /* Translates normalizer and pre_tokenizer of a Unigram model's tokenizer.json into flags and charsmap of the

@@ -13,7 +13,7 @@ typedef struct tok_state {
   int32_t child, sibling;
   int32_t fail;    /* state of the longest proper suffix of this state's bytes that has a state */
   int32_t shorter; /* state of the longest proper suffix of this state's bytes that is a whole token; 0: none */
-  int32_t token;   /* index of the token that these bytes are, reversed; -1: none */
+  int32_t token;   /* index of the token whose reversed bytes the state stands for; -1: none */
   uint32_t depth;  /* number of bytes that the state stands for */
   uint8_t byte;
 } tok_state;

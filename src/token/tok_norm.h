@@ -1,4 +1,4 @@
-/* Normalisers: a text goes through a list of steps before it is cut into tokens. Their meaning is that of the
+/* Normalisers: a text goes through a list of steps before it is cut into tokens. The steps mean the same as the
  * normalizers of Hugging Face's tokenizer.json. */
 #ifndef GA_TOKEN_TOK_NORM_H
 #define GA_TOKEN_TOK_NORM_H
@@ -20,10 +20,10 @@ typedef enum tok_step_kind {
   TOK_STEP_STRIP_RIGHT,      /* removes white space at the end */
   TOK_STEP_REPLACE,          /* replaces each `from`, which is not empty, by `to` */
   TOK_STEP_RUNS,             /* replaces each run of at least `least` characters of `from` by `to` */
-  TOK_STEP_SPACES,           /* the same for white space */
+  TOK_STEP_SPACES,           /* replaces each run of at least `least` characters of white space by `to` */
   TOK_STEP_PREPEND,          /* puts `to` before a text that is not empty */
   TOK_STEP_CLEAN,            /* BERT: removes control characters; white space becomes a space */
-  TOK_STEP_CJK,              /* BERT: a space on either side of each ideograph */
+  TOK_STEP_CJK,              /* BERT: puts a space on either side of each ideograph */
   TOK_STEP_NMT               /* SentencePiece's nmt: removes some control characters; some become spaces */
 } tok_step_kind;
 
@@ -42,8 +42,8 @@ typedef struct tok_steps {
 GA_NODISCARD ga_status tok_steps_copy(ga_arena *arena, const tok_steps *steps, tok_steps *out);
 
 struct tok_run;
-/* Runs all steps over valid UTF-8. *out is owned by the run until its next call. Failures, also of a text that grows
- * beyond all measure, are kept in run->status, and *out is empty. */
+/* Runs all steps over valid UTF-8. *out belongs to the run, and is valid until the next call. After a failure *out is
+ * empty, and run->status has the failure. A text that grows beyond run->norm_most is a failure. */
 void tok_normalize(struct tok_run *run, const tok_steps *steps, const char *text, size_t bytes, ga_text *out);
 
 /* Returns whether a character is of BERT's blocks of ideographs. */

@@ -1,4 +1,5 @@
-/* Merges of two neighbours by the list of a file: all of BPE, and SPM whose list does not follow from scores. */
+/* Merges of two neighbouring tokens by the list of merges in a file. BPE uses the list; SPM uses it if it does not
+ * follow from scores. */
 #ifndef GA_TOKEN_TOK_PAIRS_H
 #define GA_TOKEN_TOK_PAIRS_H
 
@@ -7,8 +8,8 @@
 /* Makes tok->pairs from the merges of a vocabulary. */
 GA_NODISCARD ga_status tok_build_pairs(ga_tokenizer *tok, const ga_vocab *vocab);
 
-/* SPM: sets *from_scores to whether the merges are those that scores of tokens give: a merge for each way to cut each
- * token into two tokens, and the merges of one token next to each other. */
+/* SPM: sets *from_scores to whether the merges are the merges that follow from the tokens' scores. Such a list has a
+ * merge for each way to cut each token into two tokens, and the merges of one token are next to each other. */
 GA_NODISCARD ga_status tok_merges_from_scores(const ga_tokenizer *tok, bool *from_scores);
 
 GA_INLINE void tok_merge_pair(const void *ctx, const tok_symbols *sym, uint32_t i, uint32_t n) {

@@ -6,7 +6,7 @@
 
 #include "base/parts.h"
 
-extern const ga_part_table tok_parts_json;      /* tokenizer.json but for its model and the lists of steps */
+extern const ga_part_table tok_parts_json;      /* tokenizer.json without its model and its lists of steps */
 extern const ga_part_table tok_parts_bpe;       /* model of type BPE */
 extern const ga_part_table tok_parts_wordpiece; /* model of type WordPiece */
 extern const ga_part_table tok_parts_unigram;   /* model of type Unigram */

@@ -61,8 +61,8 @@ typedef struct tok_run {
   tok_cache_slot *cache; /* cache of words; NULL for short texts */
   char *buffer;          /* text after normalisation */
   size_t buffer_bytes;
-  tok_buffer norm[2];  /* texts before and after a step of the normaliser, by turns */
-  size_t norm_most;    /* the most bytes of such a text */
+  tok_buffer norm[2];  /* texts before and after a step of the normaliser, which change roles */
+  size_t norm_most;    /* largest number of bytes of a text in `norm` */
   bool after_unknown;  /* BPE: the last token was the unknown one */
   bool at_start;       /* the current part of the text is its beginning; special tokens separate parts */
   size_t normal_most;  /* UGM (Unigram) tokenizers: largest number of bytes of normalised text */

@@ -62,7 +62,8 @@ typedef struct tok_cuts {
   /* automata for the tokens of `list`: `all` finds all of them, `user` only the user-defined ones. A match gives an
    * index of `list` */
   tok_matcher all, user;
-  /* the tokens that are looked for in normalised text, with normalised texts; not in `list` */
+  /* [n_normal] tokens that are looked for in the normalised text, with their texts normalised; they are not in
+   * `list` */
   tok_cut *normal;
   int32_t n_normal;
   tok_matcher normalized;
@@ -82,7 +83,7 @@ struct ga_tokenizer {
   int32_t n_tokens;
   int32_t special[TOK_SPECIALS]; /* ids of the special tokens, indexed by ga_tok_special */
   bool add_bos, add_eos, add_space_prefix, remove_extra_whitespaces, ignore_merges;
-  bool strip; /* the first space of an output is removed, where it is not the continuation of another */
+  bool strip; /* the first space of an output is removed, unless the output continues another output */
   tok_steps steps;
   tok_affix affix;
   uint32_t wpm; /* WPM: TOK_WPM_ bits */
@@ -211,12 +212,13 @@ GA_NODISCARD ga_status tok_build_ugm(ga_tokenizer *tok, const ga_vocab *vocab);
  * foreign[n]; foreign may be NULL. */
 GA_NODISCARD ga_status tok_find_cuts(const ga_tokenizer *tok, const char *text, size_t n, bool parse,
                                      const uint8_t *foreign, tok_matches *out);
-/* Finds the added tokens of a normalised text in the same way. */
+/* Finds the added tokens in a normalised text (tok_cuts.normal), in descending order of offsets; at each offset the
+ * longest that begins there. */
 GA_NODISCARD ga_status tok_find_normal_cuts(const ga_tokenizer *tok, const char *text, size_t n, tok_matches *out);
 /* Returns the id of the special token that has exactly these bytes; -1: there is none. */
 int32_t tok_cut_find(const ga_tokenizer *tok, const char *text, size_t bytes);
 
-/* Writes a text with spaces for U+2581, which is never longer. Returns its bytes. */
+/* Copies n bytes of s to `out` with a space in place of each U+2581. Returns the number of bytes written, at most n. */
 size_t tok_unmark_spaces(const char *s, size_t n, char *out);
 
 /* Replaces the characters in a token's text by the bytes that they stand for in GPT-2's table. Writes *n_out bytes to

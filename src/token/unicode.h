@@ -27,7 +27,7 @@ extern const uint16_t ga_uc_flags[];
 /* Returns the classes (GA_UC_*) of a code point, which must be at most U+10FFFF. */
 GA_INLINE uint32_t ga_uc_class(uint32_t cp) { return ga_uc_flags[(uint32_t)ga_uc_index[cp >> 7] << 7 | (cp & 127)]; }
 
-/* Returns whether \w of regular expressions matches (Unicode technical standard 18, annex C). */
+/* Returns whether \w of regular expressions matches a code point (Unicode technical standard 18, annex C). */
 bool ga_uc_is_word(uint32_t cp);
 
 /* returns the lower case of a code point by Unicode's simple mapping (to one code point) */

@@ -1,6 +1,6 @@
 /* The architectures that GA runs, with one descriptor each. Once a model is loaded, no code outside of this folder
- * depends on its architecture. Only the loading of safetensors does (file/hf_tables.c, hf_config.c, hf_open.c).
- * docs/howto/add-an-architecture.md has the steps to add one. */
+ * depends on its architecture. The only exception is the loading of safetensors (file/hf_tables.c, hf_config.c,
+ * hf_open.c). docs/howto/add-an-architecture.md has the steps to add one. */
 #ifndef GA_MODEL_ARCH_ARCH_H
 #define GA_MODEL_ARCH_ARCH_H
 
@@ -17,7 +17,7 @@ struct ga_arch_desc {
   const char *name; /* general.architecture in the file */
   /* true: the model makes embeddings; it has no KV cache and no output head, and all layers are on one device */
   bool is_encoder;
-  bool has_rank_head; /* its files may have a head that scores pairs (rank_head.h) */
+  bool has_rank_head; /* files of the architecture may have a head that scores pairs of texts (rank_head.h) */
   const weight_use *weights;
   size_t n_weights;
   /* Returns whether the layer has the tensor. NULL: each layer has all of `weights`. */
@@ -28,8 +28,8 @@ struct ga_arch_desc {
   void (*build)(graph_builder *b);
 };
 
-/* Every `const ga_arch_desc ga_arch_<name> =` of this folder by name, with NULL at the end; cmake/archs.cmake writes
- * the list. */
+/* All architectures by name, with NULL at the end: each `const ga_arch_desc ga_arch_<name> =` of this folder.
+ * cmake/archs.cmake writes the list. */
 extern const ga_arch_desc *const ga_archs[];
 
 /* Finds an architecture by name; NULL: GA does not have it. */
@@ -55,12 +55,14 @@ GA_NODISCARD ga_status hparams_windows(const ga_model_file *file, int32_t fallba
                                        ga_hparams *p);
 /* Sets the vocabulary from the shape of the embedding; p->width must be known. */
 GA_NODISCARD ga_status hparams_vocab(const ga_model_file *file, ga_hparams *p);
-/* Reads the epsilon of norms. key: the part after "<arch>.". */
+/* Reads the epsilon of norms. key: the metadata key without its prefix "<arch>.". */
 GA_NODISCARD ga_status hparams_eps(const ga_model_file *file, const char *key, ga_hparams *p);
-/* Reads an integer in [least, most], or sets `fallback` if the key is absent. key: the part after "<arch>.". */
+/* Reads an integer in [least, most], or sets `fallback` if the key is absent. key: the metadata key without its prefix
+ * "<arch>.". */
 GA_NODISCARD ga_status hparams_int(const ga_model_file *file, const ga_hparams *p, const char *key, int64_t fallback,
                                    int64_t least, int64_t most, int32_t *out);
-/* Reads a number in [least, most], or sets `fallback` if the key is absent. key: the part after "<arch>.". */
+/* Reads a number in [least, most], or sets `fallback` if the key is absent. key: the metadata key without its prefix
+ * "<arch>.". */
 GA_NODISCARD ga_status hparams_float(const ga_model_file *file, const ga_hparams *p, const char *key, double fallback,
                                      double least, double most, float *out);
 /* Reads the number of experts, the number that each token uses, and their width. */
@@ -69,11 +71,12 @@ GA_NODISCARD ga_status hparams_experts(const ga_model_file *file, ga_hparams *p)
 GA_NODISCARD ga_status hparams_head_norms(const ga_model_file *file, ga_hparams *p);
 /* Reads the factor of attention's logits if the file has it; hparams_sizes sets the default. */
 GA_NODISCARD ga_status hparams_attn_scale(const ga_model_file *file, ga_hparams *p);
-/* Reads the type of the scaling of rotary embedding, and its factor where the file states one; else *factor is
- * unchanged. A factor without a type is linear, and a factor of 0 is none. */
+/* Reads the type of the scaling of rotary embedding, and its factor. If the file states no factor, or 0, *factor is
+ * unchanged. A factor without a type is linear. */
 GA_NODISCARD ga_status hparams_rope_scaling(const ga_model_file *file, const ga_hparams *p, ga_text *type,
                                             double *factor);
-/* Reads the context before the scaling of rotary embedding; where the file states none, the context that it states. */
+/* Reads the context before the scaling of rotary embedding. If the file does not state it, *out becomes
+ * p->context_trained. */
 GA_NODISCARD ga_status hparams_original_context(const ga_model_file *file, const ga_hparams *p, int32_t *out);
 #define GA_HPARAM_KEY_BYTES 96 /* largest size of a key in bytes, with its NUL */
 /* Writes "<arch>.<key>" to `text` and returns it. */

@@ -47,8 +47,8 @@ void block_rms_head(graph_builder *b, value_id x, float scale);
 /* Sets the result, logits [n_out, V] = scale * W_output norm(wanted rows of x), with the layer norm. */
 void block_layer_norm_head(graph_builder *b, value_id x, float scale);
 
-/* Returns x [T, d] of models like BERT: the layer norm of the sum of the embeddings of tokens, positions and types,
- * as far as the architecture has them. */
+/* Returns x [T, d] of models like BERT: the layer norm of the sum of the embeddings of tokens, positions and types. An
+ * embedding that the architecture does not have is left out. */
 value_id block_bert_embedding(graph_builder *b);
 /* Returns [T, d] = layer norm of x + added, with the weights of the norm after attention. */
 value_id block_bert_attn_norm(graph_builder *b, value_id x, value_id added);
