@@ -127,6 +127,19 @@ class Models(unittest.TestCase):
             self.assertEqual(got, [(200, True)] * 24)
             self.assertEqual(len(self.loaded(server)), 1)
 
+    def test_large_bodies(self):
+        """A body that the crew reads waits for its model, too."""
+        with self.serve("--max-models", "1", models=self.paths) as server:
+            got = []
+            padding = "p" * (1 << 20)
+            threads = [threading.Thread(target=lambda name=name: got.append(self.ask(server, name, padding=padding)[0])) for name in "abcabc"]
+            for t in threads:
+                t.start()
+            for t in threads:
+                t.join()
+            self.assertEqual(got, [200] * 6)
+            self.assertEqual(self.ask(server, "d", padding=padding)[0], 404)
+
     def test_a_model_in_use_stays(self):
         with self.serve("--max-models", "1", models=self.paths) as server:
             with contextlib.closing(server.connect()) as slow, contextlib.closing(server.connect()) as gone:
