@@ -6,7 +6,7 @@
 #include "serve/raw_head.h"
 #include "tests/fuzz/fuzz.h"
 
-static void require_that(bool truth) {
+static void require_of_head(bool truth) {
   if (!truth) abort();
 }
 
@@ -14,23 +14,24 @@ static void require_that(bool truth) {
 static sv_head_state scan_first(const uint8_t *data, size_t n) {
   sv_fail fail = {0};
   char *copy = malloc(n ? n : 1);
-  require_that(copy != NULL);
+  require_of_head(copy != NULL);
   if (n) memcpy(copy, data, n);
   const sv_head_state state = sv_scan_head(copy, n, &fail);
   free(copy);
   const int http = fail.http;
-  require_that(state == SV_HEAD_BAD ? http == 400 || http == 413 || http == 414 || http == 431 || http == 505 : !http);
+  require_of_head(state == SV_HEAD_BAD ? http == 400 || http == 413 || http == 414 || http == 431 || http == 505
+                                       : !http);
   return state;
 }
 
-static void check_whole(const uint8_t *data, size_t size) {
+static void check_whole_head(const uint8_t *data, size_t size) {
   const uint8_t *end = memmem(data, size, "\r\n\r\n", 4);
   while (end == data || (end && end == data + 2 && data[0] == '\r'))
     end = memmem(end + 2, size - (size_t)(end + 2 - data), "\r\n\r\n", 4);
-  require_that(end != NULL);
+  require_of_head(end != NULL);
   for (const uint8_t *p = data; p < end; p++)
-    require_that(*p == '\t' || (*p == '\r' && p[1] == '\n') || (*p == '\n' && p[-1] == '\r') ||
-                 (*p >= 0x20 && *p != 0x7f));
+    require_of_head(*p == '\t' || (*p == '\r' && p[1] == '\n') || (*p == '\n' && p[-1] == '\r') ||
+                    (*p >= 0x20 && *p != 0x7f));
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
@@ -38,9 +39,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   bool is_settled = false;
   for (size_t n = 0, step = 1; n < size; n += step, step = step % 13 + 1) {
     const sv_head_state part = scan_first(data, n);
-    require_that(part == SV_HEAD_PARTIAL ? !is_settled : part == all);
+    require_of_head(part == SV_HEAD_PARTIAL ? !is_settled : part == all);
     is_settled = part != SV_HEAD_PARTIAL;
   }
-  if (all == SV_HEAD_WHOLE) check_whole(data, size);
+  if (all == SV_HEAD_WHOLE) check_whole_head(data, size);
   return 0;
 }
