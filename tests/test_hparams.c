@@ -237,6 +237,23 @@ static void test_what_files_leave_out(void **state) {
   assert_int_equal(p.window, 0);
 }
 
+/* Kinds of pooling by GGUF's numbers; none, which is 0, makes no embedding. */
+static void test_pooling_types(void **state) {
+  static const int32_t want[] = {0, POOL_MEAN, POOL_CLS, POOL_LAST, POOL_CLS};
+  ga_hparams p;
+  (void)state;
+  assert_ok(read_sizes(begin_sizes("bert"), &p));
+  assert_int_equal(p.pooling, POOL_MEAN);
+  for (int i = 1; i <= 4; i++) {
+    assert_ok(read_int_key("bert", "bert.pooling_type", i, &p));
+    assert_int_equal(p.pooling, want[i]);
+  }
+  assert_error(read_int_key("bert", "bert.pooling_type", 0, &p), GA_ERR_FORMAT,
+               "'bert.pooling_type' is 0; must be from 1 to 4");
+  assert_error(read_int_key("bert", "bert.pooling_type", 5, &p), GA_ERR_FORMAT,
+               "'bert.pooling_type' is 5; must be from 1 to 4");
+}
+
 /* --- scaling of rotary embedding --- */
 
 /* Reads a file, and its frequencies with their magnitude. */
@@ -397,14 +414,22 @@ static void test_too_many_pairs(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_float_refused),       cmocka_unit_test(test_int_refused),
-      cmocka_unit_test(test_head_norms),          cmocka_unit_test(test_what_files_leave_out),
-      cmocka_unit_test(test_modern_bert),         cmocka_unit_test(test_mistral3),
-      cmocka_unit_test(test_factor_without_type), cmocka_unit_test(test_scaled_context),
-      cmocka_unit_test(test_yarn_multiplier),     cmocka_unit_test(test_unknown_keys),
-      cmocka_unit_test(test_jina_refused),        cmocka_unit_test(test_gptneox_activation),
-      cmocka_unit_test(test_factors_refused),     cmocka_unit_test(test_too_many_pairs),
-      cmocka_unit_test(test_stablelm_norms),      cmocka_unit_test(test_stablelm_parallel_stated)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_float_refused),
+                                     cmocka_unit_test(test_int_refused),
+                                     cmocka_unit_test(test_head_norms),
+                                     cmocka_unit_test(test_what_files_leave_out),
+                                     cmocka_unit_test(test_modern_bert),
+                                     cmocka_unit_test(test_mistral3),
+                                     cmocka_unit_test(test_pooling_types),
+                                     cmocka_unit_test(test_factor_without_type),
+                                     cmocka_unit_test(test_scaled_context),
+                                     cmocka_unit_test(test_yarn_multiplier),
+                                     cmocka_unit_test(test_unknown_keys),
+                                     cmocka_unit_test(test_jina_refused),
+                                     cmocka_unit_test(test_gptneox_activation),
+                                     cmocka_unit_test(test_factors_refused),
+                                     cmocka_unit_test(test_too_many_pairs),
+                                     cmocka_unit_test(test_stablelm_norms),
+                                     cmocka_unit_test(test_stablelm_parallel_stated)};
   return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

@@ -130,6 +130,13 @@ static ga_status read_base(const ga_model_file *file, const ga_hparams *p, const
   return GA_OK;
 }
 
+ga_status hparams_pooling(const ga_model_file *file, ga_hparams *p) {
+  enum { GGUF_RANK = 4 }; /* GGUF's number of pooling for a head that scores pairs, which reads the first row */
+  GA_TRY(hparams_int(file, p, "pooling_type", POOL_MEAN, POOL_MEAN, GGUF_RANK, &p->pooling));
+  if (p->pooling == GGUF_RANK) p->pooling = POOL_CLS;
+  return GA_OK;
+}
+
 ga_status hparams_original_context(const ga_model_file *file, const ga_hparams *p, int32_t *out) {
   return hparams_int(file, p, "rope.scaling.original_context_length", p->context_trained, 1, 1 << 30, out);
 }

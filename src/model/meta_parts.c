@@ -30,7 +30,8 @@ static const ga_part rope_rows[] = {
 const ga_part_table meta_parts_rope = {"GGUF", "keys *.rope.*", rope_rows, NULL};
 
 static const ga_part pooling_rows[] = {
-    {"*.pooling_type", GA_PART_READ, "of encoders: 1 (mean), 2 (CLS token), 3 (last token)", NULL}, {0}};
+    {"*.pooling_type", GA_PART_READ, "of encoders: 1 (mean), 2 (CLS token), 3 (last token), 4 (rank: CLS token)", NULL},
+    {0}};
 const ga_part_table meta_parts_pooling = {"GGUF", "keys *.pooling*", pooling_rows, NULL};
 
 static const ga_part sampling_rows[] = {

@@ -71,6 +71,8 @@ GA_NODISCARD ga_status hparams_experts(const ga_model_file *file, ga_hparams *p)
 GA_NODISCARD ga_status hparams_head_norms(const ga_model_file *file, ga_hparams *p);
 /* Reads the factor of attention's logits if the file has it; hparams_sizes sets the default. */
 GA_NODISCARD ga_status hparams_attn_scale(const ga_model_file *file, ga_hparams *p);
+/* Reads the pooling of an encoder. If the file states none, it is the mean. */
+GA_NODISCARD ga_status hparams_pooling(const ga_model_file *file, ga_hparams *p);
 /* Reads the type of the scaling of rotary embedding, and its factor. If the file states no factor, or 0, *factor is
  * unchanged. A factor without a type is linear. */
 GA_NODISCARD ga_status hparams_rope_scaling(const ga_model_file *file, const ga_hparams *p, ga_text *type,

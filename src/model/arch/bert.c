@@ -8,7 +8,7 @@
 static ga_status read(const ga_model_file *file, ga_hparams *p) {
   GA_TRY(hparams_sizes(file, p));
   GA_TRY(hparams_vocab(file, p));
-  GA_TRY(hparams_int(file, p, "pooling_type", POOL_MEAN, POOL_MEAN, POOL_LAST, &p->pooling));
+  GA_TRY(hparams_pooling(file, p));
   const ga_model_tensor *types = ga_model_file_find(file, "token_types.weight");
   const bool has_two = types && types->view.n_dims == 2 && types->view.dim[0] >= 2;
   p->n_types = has_two && rank_head_is_there(file) ? 2 : 1; /* a document's tokens have type 1 beside a query */

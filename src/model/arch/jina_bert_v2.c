@@ -13,7 +13,7 @@ static ga_status read(const ga_model_file *file, ga_hparams *p) {
     GA_REQUIRE(!ga_model_file_find(file, others[i]), GA_ERR_UNSUPPORTED,
                "%s with %s, as its models for code have it; GA has it without", p->arch->name, others[i]);
   p->has_alibi = true;
-  GA_TRY(hparams_int(file, p, "pooling_type", POOL_MEAN, POOL_MEAN, POOL_LAST, &p->pooling));
+  GA_TRY(hparams_pooling(file, p));
   return hparams_eps(file, "attention.layer_norm_epsilon", p);
 }
 

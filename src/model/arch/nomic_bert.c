@@ -9,7 +9,7 @@ static ga_status read(const ga_model_file *file, ga_hparams *p) {
   GA_TRY(hparams_sizes(file, p));
   GA_TRY(hparams_rope(file, "neox", p));
   GA_TRY(hparams_vocab(file, p));
-  GA_TRY(hparams_int(file, p, "pooling_type", POOL_MEAN, POOL_MEAN, POOL_LAST, &p->pooling));
+  GA_TRY(hparams_pooling(file, p));
   return hparams_eps(file, "attention.layer_norm_epsilon", p);
 }
 
