@@ -64,8 +64,13 @@ class Tensor:
 
     int = long = contiguous
 
-    def transpose(self, *_):
+    def transpose(self, *_, **__):
         return self
+
+    to = clamp = transpose
+
+    def is_floating_point(self):
+        return self.dtype in ("f32", "bf16")
 
 
 STREAM = None
@@ -78,7 +83,7 @@ def stand_in():
         return Tensor(shape, dtype)
     return types.SimpleNamespace(
         Tensor=Tensor, float32="f32", int32="i32", empty=empty, is_grad_enabled=lambda: True, from_dlpack=lambda x: x,
-        as_tensor=lambda x, **_: x, full=lambda shape, *_, **__: empty(shape, "i32"), arange=lambda n, **_: empty((n,), "i32"),
+        bool="bool", as_tensor=lambda x, **_: x, full=lambda shape, *_, **__: empty(shape, "i32"), arange=lambda n, **_: empty((n,), "i32"),
         cuda=types.SimpleNamespace(current_stream=lambda device: types.SimpleNamespace(cuda_stream=STREAM)))
 
 
