@@ -106,11 +106,12 @@ static size_t letters_apart(const char *a, const char *b) {
   return d[n][m];
 }
 
-/* How many letters are different, plus 1, where that is at most 2 and half of the longer name; else 0. */
+/* How many letters are different, plus 1, where that is at most 2 and half of the longer name; else 0. A wrong first
+ * letter counts twice, for it is rare. */
 static size_t likeness(const char *name, const char *other) {
   const size_t a = strlen(name), b = strlen(other);
   if (a > NAME_MOST || b > NAME_MOST) return 0;
-  const size_t apart = letters_apart(name, other);
+  const size_t apart = letters_apart(name, other) + (*name != *other && strncmp(name + 1, other, 1) != 0);
   return apart > 2 || 2 * apart > (a > b ? a : b) ? 0 : apart + 1;
 }
 

@@ -131,7 +131,7 @@ static ga_status limit_context(const serve_models *m, engine_args *args) {
 }
 
 /* Several models share the host's memory: one that does not fit beside the others has to wait for them. */
-static ga_status check_memory(const serve_models *m, engine_args *args, uint64_t *bytes) {
+static ga_status check_host_memory(const serve_models *m, engine_args *args, uint64_t *bytes) {
   opened plan;
   *bytes = 0;
   TRY(limit_context(m, args));
@@ -154,8 +154,8 @@ static void share_gpu(const serve_models *m, const ga_model *model, engine_args 
   args->kv_tokens = context > SHARED_TOKENS ? context : SHARED_TOKENS;
 }
 
-static ga_status load_one(const serve_models *m, engine_args *args, owner *own, sv_loaded *out) {
-  TRY(check_memory(m, args, &own->bytes));
+static ga_status load_offered(const serve_models *m, engine_args *args, owner *own, sv_loaded *out) {
+  TRY(check_host_memory(m, args, &own->bytes));
   TRY(engine_formats(args, &out->tools, &out->thinks));
   TRY(engine_defaults(args, &out->defaults));
   TRY(open_model(&args->open, false, &own->o));
@@ -172,7 +172,7 @@ ga_status serve_models_load(void *user, size_t index, sv_loaded *out) {
   *out = (sv_loaded){0};
   owner *own = calloc(1, sizeof *own);
   if (!own) return fail_nomem("model", sizeof *own);
-  const ga_status status = load_one(m, &args, own, out);
+  const ga_status status = load_offered(m, &args, own, out);
   if (status != GA_OK) {
     free(own);
     return status;

@@ -155,7 +155,7 @@ class Small(unittest.TestCase):
         for wrong, right in (("lsit", "list"), ("ls", "list"), ("quantise", "quantize"), ("shwo", "show"), ("serv", "serve")):
             for args in ((wrong,), ("help", wrong)):  # short, so that it is not pushed off the screen
                 self.assertEqual(self.ga(*args, code=2), ("", f"ga: '{wrong}' is no command; do you mean {right}?\nsee: ga --help\n"))
-        for wrong in ("nope", "x", "", "ps", "y" * 300):
+        for wrong in ("nope", "x", "", "qq", "y" * 300):
             self.assertEqual(self.ga(wrong, code=2)[1], f"ga: '{wrong}' is no command\nsee: ga --help\n")
         self.assertNotIn("\x1b", self.ga("a\x1b[2J", code=2)[1])
         self.assertEqual(self.ga("-V"), self.ga("--version"))

@@ -50,7 +50,7 @@ static ga_status embed_tokens(ga_model *model, ga_exec *e, const int32_t *ids, i
   return status;
 }
 
-static ga_status check_ids(const ga_model *model, const char *what, const int32_t *ids, int32_t n) {
+static ga_status check_encoder_ids(const ga_model *model, const char *what, const int32_t *ids, int32_t n) {
   GA_REQUIRE(n >= 1 && n <= model->hparams.context, GA_ERR_SHAPE, "%s: %d tokens; this model takes 1 to %d", what, n,
              model->hparams.context);
   GA_REQUIRE(!model->is_plan, GA_ERR_STATE, "%s: the model was loaded without weights (plan_only)", what);
@@ -76,7 +76,7 @@ ga_status ga_embed_vector(ga_model *model, const int32_t *ids, int32_t n, float 
              "embed: %s generates text; embeddings need an encoder such as bert", model->info.arch);
   GA_REQUIRE(capacity >= (size_t)model->info.embedding_width, GA_ERR_SHAPE,
              "embed: room for %zu floats; an embedding of this model has %d", capacity, model->info.embedding_width);
-  GA_TRY(check_ids(model, "embed", ids, n));
+  GA_TRY(check_encoder_ids(model, "embed", ids, n));
   return run_encoder(model, ids, n, n, out, NULL);
 }
 
@@ -86,7 +86,7 @@ ga_status ga_rank_ids(ga_model *model, const int32_t *ids, int32_t n, int32_t n_
              "rank: %s has no head for pairs; scores need a cross-encoder of the BERT family", model->info.arch);
   GA_REQUIRE(model->info.n_labels == 1, GA_ERR_UNSUPPORTED, "rank: the model has %d labels; a score needs 1",
              model->info.n_labels);
-  GA_TRY(check_ids(model, "rank", ids, n));
+  GA_TRY(check_encoder_ids(model, "rank", ids, n));
   GA_REQUIRE(n_query >= 0 && n_query <= n, GA_ERR_ARG, "rank: n_query is %d; must be 0 to %d", n_query, n);
   return run_encoder(model, ids, n, model->hparams.n_types > 1 ? n_query : n, NULL, score);
 }
