@@ -100,7 +100,7 @@ typedef struct run_step {
   runner_step asked;
   run_row *rows; /* [sizes.batch] rows of logits that the step needs */
   int32_t n_rows, n_draws;
-  /* index of the step's memory and event in arrays of two, such as runner_stage.host and device_sampler.drawn: 0 or 1 */
+  /* index of the step's memory and event in arrays of two, such as runner_stage.host and device_sampler.drawn */
   int place;
   step_shape shape;
   step_layout layout;
