@@ -432,11 +432,24 @@ static bool sv_begin_waiting(sv_call *call) {
   return true;
 }
 
+/* Returns whether the queue of a server's only model has room for a call that makes tokens. Where it has none, a body is
+ * not parsed in vain. */
+static bool sv_only_model_has_room(sv_call *call, sv_models *m) {
+  bool has_room = true;
+  if (m->n > 1 || !call->route->form) return true;
+  (void)pthread_mutex_lock(&m->lock);
+  struct sv_entry *e = &m->entry[0];
+  if (e->state == SV_LOADED && e->server.engine) has_room = sv_has_room(&e->server, &call->fail);
+  (void)pthread_mutex_unlock(&m->lock);
+  return has_room;
+}
+
 static bool sv_take_model(sv_call *call, enum MHD_Result *reply) {
   sv_models *m = call->host->models;
   if (call->route->needs_no_model || call->has_model) return true;
   *reply = MHD_NO;
-  if (!call->entry && (!sv_is_ready(call->host, &call->fail) || !sv_choose_entry(call, m))) {
+  if (!call->entry &&
+      (!sv_is_ready(call->host, &call->fail) || !sv_only_model_has_room(call, m) || !sv_choose_entry(call, m))) {
     *reply = sv_reply_fail(call);
     return false;
   }
