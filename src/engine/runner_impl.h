@@ -195,7 +195,7 @@ GA_NODISCARD ga_status device_rows_put(runner *r, run_step *step);
 GA_NODISCARD ga_status device_rows_sample(runner *r, const step_samples *at, int32_t first, int32_t n);
 /* Enqueues copies of the first logits of n rows, which the next step in flight would overwrite. */
 GA_NODISCARD ga_status device_rows_keep_first(runner *r, const step_samples *at, int32_t n);
-/* Enqueues the copy of the draws and of their rows' first logits to runner_stage.host[step->place]. */
+/* Enqueues the copy of the drawn tokens, and of element 0 of each row of logits, to runner_stage.host[step->place]. */
 GA_NODISCARD ga_status device_rows_fetch(runner *r, const run_step *step);
 /* Waits for the copy of device_rows_fetch, and takes over the results of the step's rows, all of which draw. */
 GA_NODISCARD ga_status device_rows_take_fetched(runner *r, const run_step *step);
@@ -210,8 +210,8 @@ void device_sampler_unuse(runner *r);
 /* Enqueues the copy to the device of the last `window` tokens before the draw of row i, without those that it has
  * already. *sequence becomes the index in device_sampler.sequences at which the draw writes its token. */
 GA_NODISCARD ga_status history_put(runner *r, run_step *step, int32_t i, int32_t window, int64_t *sequence);
-/* Returns how many tokens history_put_apart stores for row i, including the one that is drawn. 0: the row has no
- * drafts, or no penalties. */
+/* Returns the number of tokens that row i takes in the memory of history_put_apart: those that penalties see, and the
+ * drawn one. 0: the row has no draft tokens, or no penalties. */
 int64_t history_apart(const run_step *step, int32_t i);
 GA_NODISCARD ga_status history_make_room(runner *r, const run_step *step);
 /* Does the work of history_put for a row whose part has drafts, in memory apart from other rows. at: number of tokens

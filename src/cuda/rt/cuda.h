@@ -104,7 +104,8 @@ struct cuda_stream {
   ga_stream base;
   CUstream handle;
   CUdeviceptr counters;
-  /* While the stream captures: the counters of the graph. A wrapped stream always has its second set here. */
+  /* The set of counters for recorded launches. The caller's stream (base.wrapped) always has one; others have one only
+   * while they record. */
   CUdeviceptr graph_counters;
   cuda_stream *next;
 };

@@ -90,7 +90,8 @@ typedef struct {
   int32_t heads_total; /* Number of pairs of a KV head and a batch, heads_k * batch. */
   /* Number of KV heads of a section, used with causal masks: within a section the longest tiles are processed first. */
   int32_t heads_per_section;
-  int32_t heads_last; /* Number of KV heads of the last section. */
+  /* Number of the pairs in heads_total that form the last section, a group whose longest tiles are processed first. */
+  int32_t heads_last;
   /* Query i sees keys i + rows_k - rows_q - window_left to i + rows_k - rows_q + window_right. */
   int32_t window_left, window_right;
   /* Bits GA_KATTN_*. Kernels built without GA_P_EXTRAS ignore them. */

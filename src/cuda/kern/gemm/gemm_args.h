@@ -74,8 +74,8 @@ typedef struct ga_kargs_gemm_prefill {
   /* cluster_log is log2 of the number of thread blocks that exchange sums (1 or 2). k_splits_log is log2 of the number
    * of parts of k whose sums are added in g.partial. */
   int32_t cluster_log, k_splits_log;
-  /* W of f16: one factor for the sums of each row of X. X of e4m3: [units, x_scale_stride], one scale for 128 elements
-   * of a row of X. NULL for other types. */
+  /* W of f16: one factor for the sums of each row of X. X of e4m3: [ceil(k / 128), x_scale_stride], a scale for each
+   * 128 elements of a row of X. NULL for other types. */
   const float *x_scale;
   /* Number of rows of a box of x: the rows of a tile. With W of 16 bits or X of e4m3, a quarter of them if the last
    * tile is partly filled. */
