@@ -6,6 +6,7 @@
 
 #include "cli/commands.h"
 #include "cmdline/error.h"
+#include "cmdline/foreign.h"
 #include "cmdline/interrupt.h"
 #include "verify/verify.h"
 
@@ -118,6 +119,11 @@ static size_t likeness(const char *name, const char *other) {
 
 /* Two lines, so that nothing pushes them off the screen. */
 static int unknown_command(const char *name) {
+  const char *note = foreign_command(name);
+  if (note) {
+    (void)fprintf(stderr, "ga: GA has no command '%s': %s (docs/guide/coming-from.md)\n", name, note);
+    return EXIT_USAGE;
+  }
   size_t least = NAME_MOST;
   for (size_t i = 0; i < COUNT_OF(commands); i++) {
     const size_t l = likeness(name, commands[i].name);

@@ -10,6 +10,7 @@
 #include <utf8proc.h>
 
 #include "cmdline/error.h"
+#include "cmdline/foreign.h"
 #include "cmdline/terminal.h"
 
 static bool in_range(const cmd_option *o, double v) {
@@ -206,10 +207,72 @@ typedef struct parser {
   void (*refuse)(const char *arg, const char *next); /* NULL: "unknown option" */
 } parser;
 
+/* Returns our option that a foreign one stands for in this command. NULL: the command has none. */
+static const cmd_option *ours_of(const parser *p, const foreign_option *f) {
+  for (size_t k = 0; k < COUNT_OF(f->ours) && f->ours[k]; k++)
+    for (size_t i = 0; i < p->n_options; i++)
+      if (!strcmp(p->options[i].name, f->ours[k])) return &p->options[i];
+  return NULL;
+}
+
+static bool is_one_of(const char *text, const char *const words[]) {
+  for (size_t i = 0; words[i]; i++)
+    if (!strcmp(text, words[i])) return true;
+  return false;
+}
+
+static int refuse_foreign(const parser *p, const foreign_option *f, const char *value) {
+  (void)cmd_usage_error(p->name, "GA has no %s%s%s%s%s (docs/guide/coming-from.md)", f->name, value ? " " : "",
+                        value ? value : "", f->note ? ": " : " in this command", f->note ? f->note : "");
+  return -1;
+}
+
+/* Text "hf:" and a repository's name, which lives as long as the program. */
+static const char *hub_name(const char *name) {
+  const size_t bytes = strlen(name) + 4;
+  char *text = strncmp(name, "hf:", 3) ? malloc(bytes) : NULL;
+  if (text) (void)snprintf(text, bytes, "hf:%s", name);
+  return text ? text : name;
+}
+
+/* Handles an option of another program at argv[i], whose value after a '=' is `value`. Returns as parse_option does. */
+static int parse_foreign(const parser *p, const foreign_option *f, int argc, char **argv, int i, const char *value) {
+  static const char *const on[] = {"on", "auto", "1", "true", "enabled", NULL}, *const off[] = {"off", "0", "false",
+                                                                                                NULL};
+  static const char *const all[] = {"all", "auto", "-1", NULL};
+  const char *next = i + 1 < argc ? argv[i + 1] : NULL;
+  const cmd_option *o = ours_of(p, f);
+  if (f->kind == FOREIGN_NONE) return refuse_foreign(p, f, NULL);
+  if (f->kind == FOREIGN_ALWAYS) return i;
+  if (f->kind == FOREIGN_ON) {
+    const bool has_word = !value && next && (is_one_of(next, on) || is_one_of(next, off));
+    if (has_word) value = next;
+    if (value && !is_one_of(value, on)) return refuse_foreign(p, f, value);
+    return i + has_word;
+  }
+  if (f->kind != FOREIGN_LAYERS && !o) return refuse_foreign(p, f, NULL);
+  if (f->kind == FOREIGN_SAME && o->kind == OPT_FLAG) return store_option(p->name, o, "") ? i : -1;
+  const int last = value ? i : i + 1;
+  if (!value) value = next;
+  if (!value) {
+    (void)cmd_usage_error(p->name, "%s needs a value", f->name);
+    return -1;
+  }
+  if (f->kind == FOREIGN_LAYERS) {
+    if (is_one_of(value, all) || strtol(value, NULL, 10) >= 99) return last; /* the default: as many as fit */
+    if (!o) return refuse_foreign(p, f, value);
+  }
+  return store_option(p->name, o, f->kind == FOREIGN_HUB ? hub_name(value) : value) ? last : -1;
+}
+
 /* Stores the option at argv[i]; returns the index of its last word, or -1 with a message. */
 static int parse_option(const parser *p, int argc, char **argv, int i) {
   const char *arg = argv[i], *next = i + 1 < argc ? argv[i + 1] : NULL, *value;
   const cmd_option *o = find_option(p->options, p->n_options, arg, &value);
+  const bool is_exact = o && (arg[1] == '-' || !arg[2]);
+  const char *text;
+  const foreign_option *f = is_exact || p->refuse ? NULL : foreign_find(arg, &text);
+  if (f) return parse_foreign(p, f, argc, argv, i, text);
   if (!o) o = find_renamed(p->name, p->options, p->n_options, arg, &value);
   if (!o && p->refuse)
     p->refuse(arg, next);

@@ -11,7 +11,7 @@ import unittest
 GA = os.path.abspath(sys.argv.pop(1))
 PAGE = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "docs", "guide", "coming-from.md")
 # Commands that an option alone may belong to, by section.
-COMMANDS = {"Ollama": ("run", "chat", "serve"), "llama-cli": ("run", "chat"), "llama-server": ("serve",),
+COMMANDS = {"Ollama": ("run", "chat", "serve"), "llama-cli": ("run", "chat"), "llama-server": ("serve",), "vLLM": ("serve",),
             "llama-quantize, llama-imatrix, conversion": ("quantize", "imatrix", "convert"),
             "llama-bench, llama-perplexity and others": ("bench", "perplexity", "run", "embed")}
 VALUES = {"N": "16", "T": "1", "K": "8", "P": "0.5", "X": "1", "S": "1"}  # of placeholders

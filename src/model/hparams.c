@@ -15,8 +15,8 @@ static ga_status find_arch(const ga_model_file *file, const ga_arch_desc **out) 
   GA_TRY(ga_model_file_text(file, "general.architecture", &name));
   *out = ga_arch_find(name.data, name.bytes);
   return *out ? GA_OK
-              : ga_fail(GA_ERR_UNSUPPORTED, "architecture '%.*s'; GA has %s", name.bytes < 64 ? (int)name.bytes : 64,
-                        name.data, ga_arch_names());
+              : ga_fail(GA_ERR_UNSUPPORTED, "architecture '%.*s' is not supported yet; GA has %s",
+                        name.bytes < 64 ? (int)name.bytes : 64, name.data, ga_arch_names());
 }
 
 const char *hparams_key(const ga_hparams *p, const char *key, char text[GA_HPARAM_KEY_BYTES]) {

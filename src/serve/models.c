@@ -432,8 +432,8 @@ static bool sv_begin_waiting(sv_call *call) {
   return true;
 }
 
-/* Returns whether the queue of a server's only model has room for a call that makes tokens. Where it has none, a body is
- * not parsed in vain. */
+/* Returns whether the queue of a server's only model has room for a call that makes tokens. A body is not parsed in
+ * vain where it has none. */
 static bool sv_only_model_has_room(sv_call *call, sv_models *m) {
   bool has_room = true;
   if (m->n > 1 || !call->route->form) return true;
