@@ -10,12 +10,12 @@
 
 static const ga_part generation_rows[] = {
     {"eos_token_id", GA_PART_READ, "an id or several; an answer ends with any of them, and of config.json's", NULL},
-    {"do_sample", GA_PART_READ, "by ga run and ga chat: false means a temperature of 0", NULL},
-    {"temperature", GA_PART_READ, "by ga run and ga chat", NULL},
-    {"top_k", GA_PART_READ, "by ga run and ga chat", NULL},
-    {"top_p", GA_PART_READ, "by ga run and ga chat", NULL},
-    {"min_p", GA_PART_READ, "by ga run and ga chat", NULL},
-    {"repetition_penalty", GA_PART_READ, "by ga run and ga chat", NULL},
+    {"do_sample", GA_PART_READ, "by ga run, ga chat, ga serve and ga batch: false means a temperature of 0", NULL},
+    {"temperature", GA_PART_READ, "by ga run, ga chat, ga serve and ga batch", NULL},
+    {"top_k", GA_PART_READ, "by ga run, ga chat, ga serve and ga batch", NULL},
+    {"top_p", GA_PART_READ, "by ga run, ga chat, ga serve and ga batch", NULL},
+    {"min_p", GA_PART_READ, "by ga run, ga chat, ga serve and ga batch", NULL},
+    {"repetition_penalty", GA_PART_READ, "by ga run, ga chat, ga serve and ga batch", NULL},
     {"bos_token_id", GA_PART_IGNORED, "the tokenizer says how a text begins", NULL},
     {"pad_token_id", GA_PART_IGNORED, "GA pads no texts", NULL},
     {"decoder_start_token_id", GA_PART_IGNORED, "of models with an encoder and a decoder", NULL},

@@ -6,7 +6,7 @@
 #include "base/json.h"
 #include "base/status.h"
 
-#define BY_RUN "by ga run and ga chat"
+#define BY_RUN "by ga run, ga chat, ga serve and ga batch"
 
 static const ga_part rope_rows[] = {
     {"*.rope.dimension_count", GA_PART_READ, NULL, NULL},

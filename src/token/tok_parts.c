@@ -130,7 +130,7 @@ STEP(o_template, "post_processor", "TemplateProcessing",
     {"single.*.Sequence.type_id",      REFUSED, "GA gives all tokens of a text the type 0", "[0]"},
     {"single.*.SpecialToken.id",       READ,    "any number of tokens on either side", NULL},
     {"single.*.SpecialToken.type_id",  REFUSED, "GA gives all tokens of a text the type 0", "[0]"},
-    {"pair",                           IGNORED, "GA encodes single texts", NULL},
+    {"pair",                           IGNORED, "rerankers join two texts as their families do", NULL},
     {"special_tokens.*.id",            IGNORED, "the key once more", NULL},
     {"special_tokens.*.ids",           READ,    NULL, NULL},
     {"special_tokens.*.tokens",        IGNORED, "names of the ids", NULL},);
