@@ -58,6 +58,7 @@ static const foreign_option table[] = {
     SAME("--no-conversation", "no-template"),
     SAME("--chat-template-file", "chat-template"),
     SAME("--served-model-name", "alias"),
+    SAME("--models-max", "max-models"),
     SAME("-a", "alias"),
     SAME("--api-key-file", "api-keys"),
     SAME("--threads-http", "http-threads"),
