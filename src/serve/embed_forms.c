@@ -34,7 +34,7 @@ void sv_put_floats(sv_text *t, const float *v, size_t n) {
 
 static bool sv_read_embeddings(sv_embed_job *job, const json_t *body, sv_call *call) {
   const char *format = "float", *user = NULL;
-  const int64_t width = ga_model_get_info(job->server->model)->width;
+  const int64_t width = ga_model_get_info(job->server->model)->embedding_width;
   int64_t dimensions = width;
   sv_fail *fail = &call->fail;
   if (!sv_embed_model(job, body, fail) || !sv_read_string(body, "encoding_format", &format, fail) ||

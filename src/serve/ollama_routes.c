@@ -261,7 +261,7 @@ enum MHD_Result sv_run_ollama_refuse(sv_call *call) {
 /* --- embeddings --- */
 
 static bool sv_read_ollama_embed(sv_embed_job *job, const json_t *body, sv_call *call) {
-  const int64_t width = ga_model_get_info(job->server->model)->width;
+  const int64_t width = ga_model_get_info(job->server->model)->embedding_width;
   int64_t dimensions = width;
   bool cuts = true;
   double keep;
