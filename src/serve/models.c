@@ -263,8 +263,8 @@ void sv_describe_model(const sv_server *host, size_t index, sv_offer *out) {
   sv_models *m = host->models;
   if (!m) {
     *out = sv_offer_of(host);
-    out->is_loaded = true;
-    sv_measure_model(host, out);
+    out->is_loaded = host->model != NULL;
+    if (out->is_loaded) sv_measure_model(host, out);
     return;
   }
   const struct sv_entry *e = &m->entry[index];
