@@ -111,12 +111,13 @@ enum MHD_Result sv_run_ollama_tags(sv_call *call) {
   return sv_reply_json(call, &t);
 }
 
-/* Writes a loaded model. One that stays has a year far away, as in Ollama. */
+/* Writes a loaded model. One that stays, or is idle for longer than a century, has a year far away, as in Ollama. */
 static void sv_put_ollama_loaded(sv_text *t, const sv_offer *offer) {
+  static const double century = 100 * 365.25 * 86400;
   struct timespec until = {0};
   sv_put_ollama_model(t, offer);
   sv_puts(t, ",\"expires_at\":");
-  if (offer->idle_left < 0) {
+  if (!(offer->idle_left >= 0 && offer->idle_left < century)) {
     sv_puts(t, "\"2318-01-01T00:00:00Z\"");
   } else {
     (void)clock_gettime(CLOCK_REALTIME, &until);
