@@ -281,14 +281,11 @@ void sv_describe_model(const sv_server *host, size_t index, sv_offer *out) {
 
 bool sv_find_model(const sv_server *host, const char *name, size_t *index) {
   const sv_models *m = host->models;
-  char plain[512];
   sv_fail ignored;
-  const size_t n = sv_ollama_name_bytes(name);
-  (void)snprintf(plain, sizeof plain, "%.*s", (int)(n < sizeof plain ? n : 0), name);
   for (size_t i = 0; i < sv_count_models(host); i++) {
     const sv_server *s = m ? &m->entry[i].server : host;
     *index = i;
-    if (sv_is_model(s, name, &ignored) || (*plain && sv_is_model(s, plain, &ignored))) return true;
+    if (sv_is_model(s, name, &ignored)) return true;
   }
   return false;
 }
