@@ -433,7 +433,7 @@ static bool sv_begin_waiting(sv_call *call) {
  * vain where it has none. */
 static bool sv_only_model_has_room(sv_call *call, sv_models *m) {
   bool has_room = true;
-  if (m->n > 1 || !call->route->form) return true;
+  if (m->n > 1 || !call->route->form || !strncmp(call->url, "/api/", 5)) return true; /* these may only unload it */
   (void)pthread_mutex_lock(&m->lock);
   struct sv_entry *e = &m->entry[0];
   if (e->state == SV_LOADED && e->server.engine) has_room = sv_has_room(&e->server, &call->fail);
