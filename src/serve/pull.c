@@ -172,6 +172,10 @@ static ssize_t sv_read_pull_lines(void *user, uint64_t position, char *to, size_
   sv_pull *p = user;
   (void)position;
   for (;;) {
+    if (p->sent == p->out.n) {
+      sv_text_drop(&p->out, p->sent);
+      p->sent = 0;
+    }
     const bool has_ended = sv_pull_take(p);
     if (p->out.failed || p->w.gone) return MHD_CONTENT_READER_END_WITH_ERROR;
     const size_t left = p->out.n - p->sent, n = left < most ? left : most;
