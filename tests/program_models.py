@@ -610,7 +610,7 @@ class Models(unittest.TestCase):
             status, _, reply = server.request("POST", "/api/pull", {"model": "unknown-model", "stream": False})
             self.assertEqual((status, set(reply)), (500, {"error"}))
             self.assertIn("unknown-model", reply["error"])
-            for model in ("https://127.0.0.1/x.gguf", "--list", "", None, 5):
+            for model in ("https://127.0.0.1/x.gguf", "--list", "", None, 5, "/etc/passwd", "./own.gguf", "../own.gguf", "org/../../own.gguf"):
                 self.assertEqual(server.request("POST", "/api/pull", {"model": model})[0], 400, model)
             with contextlib.closing(server.connect()) as connection:  # a client that leaves stops its download
                 connection.request("POST", "/api/pull", json.dumps({"model": "hf:slow/one"}), {"Content-Type": "application/json"})

@@ -57,6 +57,7 @@ class Models(unittest.TestCase):
                 status, _, said = self.ask(server, name)
                 self.assertEqual((status, said["model"]), (200, name))
             self.assertEqual(self.loaded(server), {"a", "b"})
+            self.assertEqual(self.ask(server, "b:latest")[0], 200)
             one = server.request("GET", "/v1/models/b")[2]
             self.assertEqual((one["is_loaded"], one["max_model_len"]), (True, 1024))
             self.assertEqual(server.post("/v1/embeddings", input="x", model="encoder")["model"], "encoder")

@@ -138,6 +138,13 @@ class Responses(unittest.TestCase):
                 self.assertEqual((events[2]["item"]["content"], events[-4]["text"]), ([], self.text(whole)))
                 self.assertEqual({e["item_id"] for e in events if "item_id" in e}, {last["output"][0]["id"]})
 
+    def test_kept_numbers(self):
+        """Members that a reader of strict JSON refuses are kept and read again."""
+        first = self.respond(input=[{**user("one"), "wide": 10**30, "none": float("nan"), "a\0b": 1}])
+        self.assertTrue(self.respond(previous_response_id=first["id"], input="two")["id"])
+        status, items = self.get(f"{PATH}/{first['id']}/input_items")
+        self.assertEqual((status, items["data"][0]["wide"]), (200, 10**30))
+
     def test_logprobs(self):
         said = self.respond(include=["message.output_text.logprobs"], top_logprobs=2)
         tokens = said["output"][0]["content"][0]["logprobs"]

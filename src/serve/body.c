@@ -2,12 +2,29 @@
 
 #include "text/json_io.h"
 
+/* The number that a scan is in. */
+typedef struct sv_number_scan {
+  size_t digits; /* digits since the last other character */
+  bool in_exponent;
+} sv_number_scan;
+
+/* Returns the values to add for a character outside of strings. NaN, Infinity, and numbers of 19 digits or with an
+ * exponent of 3, which may be too large for a double or 64 bits, take the memory of three values. */
+static size_t sv_wide_values(sv_number_scan *s, char c) {
+  if (c >= '0' && c <= '9') return ++s->digits == (s->in_exponent ? 3 : 19) ? 2 : 0;
+  s->in_exponent = ((c == 'e' || c == 'E') && s->digits) || (s->in_exponent && (c == '+' || c == '-'));
+  s->digits = 0;
+  return c == 'N' || c == 'I' ? 2 : 0;
+}
+
 /* Counts before the parser allocates anything. What is no JSON passes here and is refused by the parser. */
 static bool sv_json_within(const char *text, size_t bytes, sv_fail *fail) {
   size_t depth = 0, values = 0;
+  sv_number_scan number = {0};
   bool in_string = false;
   for (size_t i = 0; i < bytes; i++) {
     const char c = text[i];
+    if (!in_string) values += sv_wide_values(&number, c);
     if (in_string) {
       if (c == '\\')
         i++;
@@ -23,8 +40,6 @@ static bool sv_json_within(const char *text, size_t bytes, sv_fail *fail) {
       depth -= depth > 0;
     } else if (c == ',') {
       values++;
-    } else if (c == 'N' || c == 'I') {
-      values += 2; /* NaN and Infinity take the memory of three values */
     }
     if (values > SV_JSON_VALUES)
       return sv_refuse(fail, 413, NULL, NULL, "The body has more than %d JSON values.", SV_JSON_VALUES);

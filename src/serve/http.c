@@ -164,8 +164,12 @@ static enum MHD_Result sv_begin_call(sv_call *call, const char *method, const ch
 
 /* Runs the call's route, once its model is there. */
 static enum MHD_Result sv_run_call(sv_call *call) {
-  const sv_model_hooks *hooks = call->host->hooks;
+  sv_server *host = call->host;
   enum MHD_Result reply;
+  /* The hooks are written before the phase changes, and so must be read after it. */
+  if (!call->route->needs_no_model && atomic_load(&host->phase) == SV_LOADING && !sv_is_ready(host, &call->fail))
+    return sv_reply_fail(call);
+  const sv_model_hooks *hooks = host->hooks;
   return !hooks || hooks->take(call, &reply) ? call->route->run(call) : reply;
 }
 

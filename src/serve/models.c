@@ -263,8 +263,8 @@ void sv_describe_model(const sv_server *host, size_t index, sv_offer *out) {
   sv_models *m = host->models;
   if (!m) {
     *out = sv_offer_of(host);
-    out->is_loaded = true;
-    sv_measure_model(host, out);
+    out->is_loaded = host->model != NULL;
+    if (out->is_loaded) sv_measure_model(host, out);
     return;
   }
   const struct sv_entry *e = &m->entry[index];
@@ -281,14 +281,11 @@ void sv_describe_model(const sv_server *host, size_t index, sv_offer *out) {
 
 bool sv_find_model(const sv_server *host, const char *name, size_t *index) {
   const sv_models *m = host->models;
-  char plain[512];
   sv_fail ignored;
-  const size_t n = sv_ollama_name_bytes(name);
-  (void)snprintf(plain, sizeof plain, "%.*s", (int)(n < sizeof plain ? n : 0), name);
   for (size_t i = 0; i < sv_count_models(host); i++) {
     const sv_server *s = m ? &m->entry[i].server : host;
     *index = i;
-    if (sv_is_model(s, name, &ignored) || (*plain && sv_is_model(s, plain, &ignored))) return true;
+    if (sv_is_model(s, name, &ignored)) return true;
   }
   return false;
 }
@@ -436,7 +433,7 @@ static bool sv_begin_waiting(sv_call *call) {
  * vain where it has none. */
 static bool sv_only_model_has_room(sv_call *call, sv_models *m) {
   bool has_room = true;
-  if (m->n > 1 || !call->route->form) return true;
+  if (m->n > 1 || !call->route->form || !strncmp(call->url, "/api/", 5)) return true; /* these may only unload it */
   (void)pthread_mutex_lock(&m->lock);
   struct sv_entry *e = &m->entry[0];
   if (e->state == SV_LOADED && e->server.engine) has_room = sv_has_room(&e->server, &call->fail);

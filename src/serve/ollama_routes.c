@@ -111,12 +111,13 @@ enum MHD_Result sv_run_ollama_tags(sv_call *call) {
   return sv_reply_json(call, &t);
 }
 
-/* Writes a loaded model. One that stays has a year far away, as in Ollama. */
+/* Writes a loaded model. One that stays, or is idle for longer than a century, has a year far away, as in Ollama. */
 static void sv_put_ollama_loaded(sv_text *t, const sv_offer *offer) {
+  static const double century = 100 * 365.25 * 86400;
   struct timespec until = {0};
   sv_put_ollama_model(t, offer);
   sv_puts(t, ",\"expires_at\":");
-  if (offer->idle_left < 0) {
+  if (!(offer->idle_left >= 0 && offer->idle_left < century)) {
     sv_puts(t, "\"2318-01-01T00:00:00Z\"");
   } else {
     (void)clock_gettime(CLOCK_REALTIME, &until);
@@ -216,18 +217,11 @@ static bool sv_put_show(sv_text *t, const sv_server *s, bool is_verbose, sv_fail
   return true;
 }
 
-/* Checks `model`, or its former name `name`, with or without the tag ":latest". */
+/* Checks `model`, or its former name `name`. */
 static bool sv_check_ollama_model(const sv_server *s, const json_t *body, sv_fail *fail) {
   const char *model = NULL, *name = NULL;
-  char plain[256];
-  if (!sv_read_string(body, "model", &model, fail) || !sv_read_string(body, "name", &name, fail)) return false;
-  if (!model) model = name;
-  if (!model) return true;
-  const size_t n = sv_ollama_name_bytes(model);
-  if (n >= sizeof plain) return sv_is_model(s, model, fail);
-  memcpy(plain, model, n);
-  plain[n] = 0;
-  return sv_is_model(s, plain, fail);
+  return sv_read_string(body, "model", &model, fail) && sv_read_string(body, "name", &name, fail) &&
+         sv_is_model(s, model ? model : name, fail);
 }
 
 enum MHD_Result sv_run_ollama_show(sv_call *call) {

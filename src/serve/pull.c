@@ -78,8 +78,14 @@ static void sv_pull_free(void *user) {
   free(p);
 }
 
+/* Returns whether a name is a path outside of the models' folder: "/x", "./x", "../x" or "x/../y". */
+static bool sv_is_path(const char *name) {
+  const size_t n = strlen(name);
+  return *name == '/' || *name == '.' || strstr(name, "/../") || (n > 3 && !strcmp(name + n - 3, "/.."));
+}
+
 /* Names of Ollama's for models of the hub begin with a host. An address is refused: a client may not choose the hosts
- * to which this machine connects. */
+ * to which this machine connects. So is a path: a client may not ask which files this machine has. */
 static bool sv_read_pull_name(sv_pull *p, const json_t *body, sv_fail *fail) {
   static const char *const hosts[] = {"hf.co/", "huggingface.co/"};
   const char *model = NULL, *name = NULL, *prefix = "";
@@ -94,7 +100,7 @@ static bool sv_read_pull_name(sv_pull *p, const json_t *body, sv_fail *fail) {
     prefix = "hf:";
   }
   const size_t n = sv_ollama_name_bytes(model);
-  if (!n || *model == '-' || strstr(model, "://") || n + strlen(prefix) >= sizeof p->name)
+  if (!n || *model == '-' || sv_is_path(model) || strstr(model, "://") || n + strlen(prefix) >= sizeof p->name)
     return sv_refuse_value(fail, "model", sv_field(body, name && model == name ? "name" : "model"),
                            "a name that ga pull --list has, or hf:ORGANISATION/REPOSITORY");
   (void)snprintf(p->name, sizeof p->name, "%s%.*s", prefix, (int)n, model);
@@ -166,6 +172,10 @@ static ssize_t sv_read_pull_lines(void *user, uint64_t position, char *to, size_
   sv_pull *p = user;
   (void)position;
   for (;;) {
+    if (p->sent == p->out.n) {
+      sv_text_drop(&p->out, p->sent);
+      p->sent = 0;
+    }
     const bool has_ended = sv_pull_take(p);
     if (p->out.failed || p->w.gone) return MHD_CONTENT_READER_END_WITH_ERROR;
     const size_t left = p->out.n - p->sent, n = left < most ? left : most;

@@ -66,7 +66,7 @@ static bool sv_rsp_add_turns(const sv_turn *last, json_t *messages, sv_fail *fai
   for (const sv_turn *end = last; ok && end; n++) {
     const char *const texts[] = {turns[n]->input, turns[n]->output};
     for (size_t i = 0; ok && i < 2; i++) {
-      json_t *items = ga_json_load(texts[i], strlen(texts[i]), JSON_ALLOW_NUL, NULL);
+      json_t *items = ga_json_load(texts[i], strlen(texts[i]), GA_JSON_PYTHON, NULL);
       ok = items ? sv_response_add_items(items, messages, fail) : sv_refuse_nomem(fail);
       json_decref(items);
     }

@@ -137,7 +137,7 @@ static enum MHD_Result sv_run_input_items(sv_call *call) {
   sv_text t = {0};
   if (!sv_split_path(call, "/input_items", id)) return sv_reply_fail(call);
   sv_turn *turn = sv_find_turn(call, id);
-  json_t *items = turn ? ga_json_load(turn->input, strlen(turn->input), JSON_ALLOW_NUL, NULL) : NULL;
+  json_t *items = turn ? ga_json_load(turn->input, strlen(turn->input), GA_JSON_PYTHON, NULL) : NULL;
   if (turn && !items) (void)sv_refuse_nomem(&call->fail);
   const bool ok = items && sv_list_items(call, items, &t, &call->fail);
   json_decref(items);

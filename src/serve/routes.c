@@ -37,9 +37,13 @@ static enum MHD_Result sv_run_metrics(sv_call *call) {
   ga_engine_stats stats;
   sv_text t = {0};
   sv_offer first;
-  const bool has_engine = atomic_load(&s->phase) != SV_LOADING && sv_sum_stats(s, &stats);
-  sv_describe_model(s, 0, &first);
-  sv_put_metrics(&t, &s->metrics, has_engine ? &stats : NULL, sv_count_models(s) > 1 ? "all" : first.id);
+  const bool is_open = atomic_load(&s->phase) != SV_LOADING; /* before it, the models are not there yet */
+  const bool has_engine = is_open && sv_sum_stats(s, &stats);
+  if (is_open) sv_describe_model(s, 0, &first);
+  sv_put_metrics(&t, &s->metrics, has_engine ? &stats : NULL,
+                 !is_open                 ? s->o.model_id
+                 : sv_count_models(s) > 1 ? "all"
+                                          : first.id);
   return sv_reply(call, 200, "text/plain; version=0.0.4; charset=utf-8", &t);
 }
 

@@ -3,6 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "serve/ollama.h"
+
 void sv_new_id(sv_server *s, const char *prefix, char id[48]) {
   /* The seed is random, the count makes it differ; the product spreads the count over all digits. */
   const uint64_t count = atomic_fetch_add(&s->host->ids, 1) + 1;
@@ -32,8 +34,7 @@ bool sv_has_room(sv_server *s, sv_fail *fail) {
                    stats.waiting, stats.max_waiting);
 }
 
-static bool sv_is_in_list(const char *name, const char *list) {
-  const size_t n = strlen(name);
+static bool sv_is_in_list(const char *name, size_t n, const char *list) {
   for (const char *at = list; at && *at; at += *at == ',') {
     const size_t length = strcspn(at, ",");
     if (length == n && !memcmp(at, name, n)) return true;
@@ -42,8 +43,13 @@ static bool sv_is_in_list(const char *name, const char *list) {
   return false;
 }
 
+/* name: [n] bytes. */
+static bool sv_is_name_of(const sv_server *s, const char *name, size_t n) {
+  return (strlen(s->o.model_id) == n && !memcmp(name, s->o.model_id, n)) || sv_is_in_list(name, n, s->o.other_names);
+}
+
 bool sv_is_model(const sv_server *s, const char *name, sv_fail *fail) {
-  if (!name || !strcmp(name, s->o.model_id) || sv_is_in_list(name, s->o.other_names)) return true;
+  if (!name || sv_is_name_of(s, name, strlen(name)) || sv_is_name_of(s, name, sv_ollama_name_bytes(name))) return true;
   return sv_refuse(fail, 404, "model_not_found", "model",
                    "The model \"%.100s\" does not exist; this server has \"%s\".", name, s->o.model_id);
 }

@@ -64,8 +64,8 @@ bool sv_is_ready(sv_server *s, sv_fail *fail);
 /* Returns whether the engine's queue has room for a request. Handlers call it before any work on the request. If not,
  * *fail has the reason. */
 bool sv_has_room(sv_server *s, sv_fail *fail);
-/* Returns whether a request's model `name` is a name of this server's model. NULL (not given) is accepted. If not,
- * *fail has the reason. */
+/* Returns whether a request's model `name` is a name of this server's model, with or without ":latest". NULL (not
+ * given) is accepted. If not, *fail has the reason. */
 bool sv_is_model(const sv_server *s, const char *name, sv_fail *fail);
 
 #endif
