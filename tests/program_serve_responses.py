@@ -143,7 +143,7 @@ class Responses(unittest.TestCase):
         first = self.respond(input=[{**user("one"), "wide": 10**30, "none": float("nan"), "a\0b": 1}])
         self.assertTrue(self.respond(previous_response_id=first["id"], input="two")["id"])
         status, items = self.get(f"{PATH}/{first['id']}/input_items")
-        self.assertEqual((status, items["data"][0]["wide"]), (200, 10**30))
+        self.assertEqual((status, items["data"][0]["wide"], items["data"][0]["none"]), (200, 10**30, None))
 
     def test_logprobs(self):
         said = self.respond(include=["message.output_text.logprobs"], top_logprobs=2)

@@ -366,6 +366,9 @@ static void test_numbers_of_python(void **state) {
 static void test_wide_numbers(void **state) {
   (void)state;
   json_t *v = ga_json_load("[18446744073709551615,NaN,1,1.5,\"NaN\",{},{\"a\":\"b\"},null]", 56, GA_JSON_PYTHON, NULL);
+  char *finite = ga_json_dump(v, JSON_COMPACT | GA_JSON_FINITE);
+  assert_string_equal(finite, "[18446744073709551615,null,1,1.5,\"NaN\",{},{\"a\":\"b\"},null]");
+  free(finite);
   assert_string_equal(ga_json_wide(json_array_get(v, 0)), "18446744073709551615");
   assert_string_equal(ga_json_wide(json_array_get(v, 1)), "NaN");
   for (size_t i = 2; i < json_array_size(v); i++) assert_null(ga_json_wide(json_array_get(v, i)));

@@ -239,7 +239,7 @@ static bool sv_rsp_keep_fields(const json_t *body, sv_response *r, sv_fail *fail
   sv_puts(&t, "\"background\":false,\"truncation\":\"disabled\",\"service_tier\":\"default\"");
   for (size_t i = 0; i < sizeof kept / sizeof kept[0]; i++) {
     const json_t *v = sv_field(body, kept[i].name);
-    char *given = v ? ga_json_dump(v, JSON_COMPACT | JSON_ENCODE_ANY) : NULL;
+    char *given = v ? ga_json_dump(v, JSON_COMPACT | JSON_ENCODE_ANY | GA_JSON_FINITE) : NULL;
     if (v && !given) t.failed = true;
     sv_putf(&t, ",\"%s\":", kept[i].name);
     sv_puts(&t, given ? given : kept[i].otherwise);

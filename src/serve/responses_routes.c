@@ -115,7 +115,7 @@ static bool sv_list_items(const sv_call *call, json_t *items, sv_text *t, sv_fai
   sv_puts(t, "{\"object\":\"list\",\"data\":[");
   for (size_t i = from; i < n && put < (size_t)most; i++, put++) {
     const json_t *item = json_array_get(items, is_rising ? i : n - 1 - i);
-    char *text = ga_json_dump(item, JSON_COMPACT);
+    char *text = ga_json_dump(item, JSON_COMPACT | GA_JSON_FINITE);
     const char *id = json_string_value(json_object_get(item, "id"));
     if (put) sv_puts(t, ",");
     if (text) sv_puts(t, text);

@@ -100,6 +100,8 @@ static void dump_object(json_out *out, const json_t *value, size_t flags, int le
   const char *wide = ga_json_wide(value);
   bool is_first = true;
   if (wide) {
+    const bool is_finite = wide[0] != 'N' && wide[wide[0] == '-'] != 'I';
+    if (!is_finite && flags & GA_JSON_FINITE) wide = "null";
     put_json_bytes(out, wide, strlen(wide));
     return;
   }
