@@ -42,8 +42,9 @@ json_t *ga_json_load_file(const char *path, size_t flags, json_error_t *error_or
 #define GA_JSON_FINITE ((size_t)1 << 25)
 
 /* Writes a value as JSON text with a NUL at its end; the caller frees it with free. flags are GA_JSON_FINITE and flags
- * of json_dumps: JSON_COMPACT, JSON_INDENT, JSON_REAL_PRECISION, JSON_ENCODE_ANY. Returns NULL if memory is short, the value is NULL,
- * or a string in it is not UTF-8. Also returns NULL if it is no array or object and flags lacks JSON_ENCODE_ANY. */
+ * of json_dumps: JSON_COMPACT, JSON_INDENT, JSON_REAL_PRECISION, JSON_ENCODE_ANY. Returns NULL if memory is short, the
+ * value is NULL, or a string in it is not UTF-8. Also returns NULL if it is no array or object and flags lacks
+ * JSON_ENCODE_ANY. */
 char *ga_json_dump(const json_t *value, size_t flags);
 
 /* Returns whether `bytes` bytes are valid UTF-8. */
