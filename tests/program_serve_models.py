@@ -156,6 +156,56 @@ class Models(unittest.TestCase):
                 self.assertIn(b"[DONE]", reply.read())
             self.assertEqual(self.ask(server, "a")[0], 200)
 
+    def test_a_busy_model_makes_room(self):
+        """New requests of a busy model wait while another model waits for room."""
+        with self.serve("--max-models", "1", models=self.paths) as server:
+            with contextlib.closing(server.connect()) as slow:
+                body = {"prompt": "x", "max_tokens": 900, "model": "a", "stream": True, "ignore_eos": True}
+                slow.request("POST", "/v1/completions", json.dumps(body), {"Content-Type": "application/json"})
+                reply = slow.getresponse()
+                self.assertTrue(reply.readline())
+                order, ends = [], threading.Event()
+
+                def ask(name):
+                    self.assertEqual(self.ask(server, name)[0], 200)
+                    order.append(name)
+
+                def keep_busy():  # without room for b there is always a request of a
+                    while not ends.is_set():
+                        self.ask(server, "a", max_tokens=200, ignore_eos=True)
+                busy = [threading.Thread(target=keep_busy) for _ in range(8)]
+                for t in busy:
+                    t.start()
+                time.sleep(0.1)
+                other = threading.Thread(target=ask, args=("b",))
+                other.start()
+                other.join(10)
+                ends.set()
+                for t in busy:
+                    t.join()
+                self.assertEqual(order, ["b"])
+                self.assertIn(b"[DONE]", reply.read())
+
+    def test_limits_of_waiting(self):
+        """Requests that wait for a model are bounded in number and in time."""
+        with self.serve("--max-models", "1", "--max-waiting", "1", "--first-token-seconds", "0.2", models=self.paths) as server:
+            got = {}
+
+            def ask(name, **body):
+                got[name] = self.ask(server, name, **body)
+            threads = [threading.Thread(target=ask, args=("a",), kwargs={"n": 16, "max_tokens": 900, "ignore_eos": True}), threading.Thread(target=ask, args=("b",))]
+            for t in threads:
+                t.start()
+                time.sleep(0.1)
+            ask("c")
+            for t in threads:
+                t.join()
+            self.assertEqual(got["a"][0], 200)
+            self.assertEqual((got["b"][0], got["b"][2]["error"]["code"]), (503, "deadline_exceeded"))
+            self.assertEqual((got["c"][0], got["c"][2]["error"]["code"]), (429, "queue_full"))
+            self.assertIsNotNone(got["c"][1]["Retry-After"])
+            self.assertTrue(server.wait_until(lambda: self.ask(server, "b")[0] == 200))
+
     def test_a_lost_file(self):
         lost = os.path.join(self.folder.name, "lost.gguf")
         shutil.copy(self.paths[0], lost)

@@ -35,6 +35,9 @@ struct sv_models {
   pthread_cond_t news;
   pthread_t thread;
   bool has_thread, is_stopping;
+  /* the thread waits until a loaded model has no calls, to unload it: new calls of loaded models wait meanwhile */
+  bool makes_room;
+  int32_t n_waiting; /* calls that wait for a model */
 };
 
 /* --- entries; all hold the lock unless they say otherwise --- */
@@ -81,13 +84,30 @@ static bool sv_evict_one(sv_models *m) {
   return oldest != NULL;
 }
 
-/* Makes room for a model: unloads another, or waits until one is idle. False: there is no other, or the server ends. */
+struct sv_load_wait {
+  sv_waiter w; /* must be the first field */
+  struct sv_load_wait *next;
+  bool is_listed;
+  uint64_t attempts; /* of the entry when the call began to wait */
+};
+
+static void sv_notify_waiting(sv_models *m) {
+  for (size_t i = 0; i < m->n; i++)
+    for (struct sv_load_wait *w = m->entry[i].waiting; w; w = w->next) sv_waiter_notify(&w->w);
+}
+
+/* Makes room for a model: unloads another, or waits until one is idle. No call of a loaded model begins while it waits,
+ * so that a busy model does not keep the others out. Returns false if there is no other model, or the server ends. */
 static bool sv_make_room(sv_models *m) {
-  while (!m->is_stopping && sv_count_loaded(m) > 1) { /* the entry that loads counts */
-    if (sv_evict_one(m)) return true;
-    (void)pthread_cond_wait(&m->news, &m->lock);
+  bool has_room = false;
+  while (!has_room && !m->is_stopping && sv_count_loaded(m) > 1) { /* the entry that loads counts */
+    has_room = sv_evict_one(m);
+    m->makes_room = !has_room;
+    if (!has_room) (void)pthread_cond_wait(&m->news, &m->lock);
   }
-  return false;
+  m->makes_room = false;
+  sv_notify_waiting(m);
+  return has_room;
 }
 
 static void sv_load_entry(sv_models *m, struct sv_entry *e) {
@@ -113,17 +133,6 @@ static void sv_load_entry(sv_models *m, struct sv_entry *e) {
 
 /* --- the thread --- */
 
-struct sv_load_wait {
-  sv_waiter w; /* must be the first field */
-  struct sv_load_wait *next;
-  bool is_listed;
-  uint64_t attempts; /* of the entry when the call began to wait */
-};
-
-static void sv_notify_waiting(struct sv_entry *e) {
-  for (struct sv_load_wait *w = e->waiting; w; w = w->next) sv_waiter_notify(&w->w);
-}
-
 static bool sv_is_idle(const struct sv_entry *e, double now) {
   if (e->state != SV_LOADED || e->refs) return false;
   return e->leaves || (e->keep_seconds >= 0 && now >= e->used + e->keep_seconds);
@@ -140,7 +149,7 @@ static bool sv_models_step(sv_models *m) {
   for (size_t i = 0; i < m->n; i++)
     if (m->entry[i].is_wanted && m->entry[i].state == SV_UNLOADED) {
       sv_load_entry(m, &m->entry[i]);
-      sv_notify_waiting(&m->entry[i]);
+      sv_notify_waiting(m);
       (void)pthread_cond_broadcast(&m->news);
       return true;
     }
@@ -383,16 +392,23 @@ static sv_taken sv_take_entry(sv_call *call, sv_models *m) {
   struct sv_load_wait *wait = call->load;
   sv_taken result = SV_PENDING;
   (void)pthread_mutex_lock(&m->lock);
-  if (e->state == SV_LOADED) { /* one that leaves does so after this call */
+  if (e->state == SV_LOADED && !m->makes_room) { /* one that leaves does so after this call */
     e->refs++;
+    e->is_wanted = false;
     result = SV_TAKEN;
   } else if (wait->is_listed && e->attempts != wait->attempts && e->status != GA_OK) {
     (void)sv_refuse(&call->fail, e->status == GA_ERR_NOMEM ? 503 : 500, "model_not_loaded", "model", "%s", e->error);
+    result = SV_REFUSED;
+  } else if (!wait->is_listed && m->n_waiting >= call->host->o.max_waiting) {
+    sv_count_rejected(&call->host->metrics);
+    (void)sv_refuse(&call->fail, 429, "queue_full", NULL, "%d requests wait for models already. Try again later.",
+                    m->n_waiting);
     result = SV_REFUSED;
   } else {
     if (!wait->is_listed) {
       wait->next = e->waiting;
       e->waiting = wait;
+      m->n_waiting++;
     }
     wait->is_listed = true;
     wait->attempts = e->attempts;
@@ -408,6 +424,7 @@ static void sv_stop_waiting(sv_call *call, sv_models *m) {
   struct sv_load_wait *wait = call->load;
   if (!wait) return;
   (void)pthread_mutex_lock(&m->lock);
+  m->n_waiting -= wait->is_listed;
   for (struct sv_load_wait **at = &call->entry->waiting; wait->is_listed && *at; at = &(*at)->next) {
     if (*at != wait) continue;
     *at = wait->next;
@@ -425,6 +442,7 @@ static bool sv_begin_waiting(sv_call *call) {
   if (!call->load) return sv_refuse_nomem(&call->fail);
   call->load->w.connection = call->connection;
   call->load->w.fd = sv_call_fd(call);
+  call->load->w.pings = call->host->o.first_token_seconds > 0; /* to look at the time */
   sv_waiter_add(call->host->wake, &call->load->w);
   return true;
 }
@@ -456,6 +474,11 @@ static bool sv_take_model(sv_call *call, enum MHD_Result *reply) {
   }
   while (sv_begin_waiting(call)) {
     if (call->load->w.gone) return false;
+    const double patience = call->host->o.first_token_seconds;
+    if (patience > 0 && sv_seconds() - call->start > patience) {
+      (void)sv_refuse(&call->fail, 503, "deadline_exceeded", NULL, "The model was not loaded within %g s.", patience);
+      break;
+    }
     const sv_taken taken = sv_take_entry(call, m);
     if (taken == SV_TAKEN) {
       sv_stop_waiting(call, m);
