@@ -81,6 +81,7 @@ def tokenizer(vocab):
     pieces = ["<unk>", "<s>", "</s>"] + [f"<0x{b:02X}>" for b in range(256)]
     pieces += [f"t{i}" for i in range(vocab - len(pieces))]
     return {"model": {"type": "BPE", "byte_fallback": True, "unk_token": "<unk>", "vocab": {p: i for i, p in enumerate(pieces)}, "merges": []},
+            "normalizer": {"type": "Replace", "pattern": {"String": " "}, "content": "\u2581"},
             "added_tokens": [{"id": i, "content": pieces[i], "special": True} for i in range(3)]}
 
 
