@@ -104,7 +104,7 @@ static bool is_normal_cut(const ga_tokenizer *tok, int32_t id, uint8_t added) {
 /* As a text has the token. */
 static ga_text cut_text(const ga_text *piece, uint8_t added) {
   const size_t mark = added & TOK_ADDED_PIECE && piece->bytes > 3 ? 3 : 0;
-  return (ga_text){piece->data + mark, piece->bytes - mark};
+  return (ga_text){mark ? piece->data + mark : piece->data, piece->bytes - mark};
 }
 
 static ga_status list_cuts(ga_tokenizer *tok, const ga_vocab *vocab, const uint8_t *added, bool normal, tok_cut **out,
