@@ -17,7 +17,7 @@
 
 enum { LINE = 8192, TICK_MS = 200 };
 
-/* What the process has said so far. */
+/* Holds the output of `ga pull --json`: the line being read, the last error, and whether the pull is done. */
 typedef struct heard {
   char line[LINE];
   size_t n;

@@ -664,7 +664,7 @@ static void test_rope_objects(void **state) {
     assert_error(status, status, refused[i][1]);
     assert_int_not_equal(status, GA_OK);
   }
-  /* Of a length beside the object and one in it the former counts, as in transformers. */
+  /* A length beside the object comes before one inside it, as in transformers. */
   assert_ok(open_folder(
       ROPE("\"original_max_position_embeddings\":64,\"rope_scaling\":{\"type\":\"yarn\",\"factor\":4,"
            "\"original_max_position_embeddings\":32},\"time_step_limit\":[0.0,Infinity],\"rope_theta\":[5,5.0]"),

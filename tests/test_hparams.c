@@ -280,7 +280,7 @@ static void test_factor_without_type(void **state) {
       if (type) ga_gguf_put_text(w, "llama.rope.scaling.type", type == 1 ? "linear" : "none");
       assert_ok(read_scaled(w, &p, freq, &magnitude));
       assert_true(freq[0] == (type == 2 ? 1.0f : 0.125f) && magnitude == 1.0f);
-      /* What the file says is its context, which may be scaled already. */
+      /* The stored context may include the factor already; context_most is the bound where it does not. */
       assert_true(p.context == 64 && p.context_most == (type == 2 ? 64 : 512));
     }
   ga_gguf_writer *w = begin_sizes("llama");

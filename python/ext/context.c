@@ -34,7 +34,7 @@ void pyga_leave(pyga_context *c, PyThreadState *state) {
 
 #define LOOK_NS 50000000 /* between looks at signals, which take the GIL */
 
-/* What the library asks between pieces of work, on the thread that called. */
+/* Remembers when look_for_signals last ran on this thread, and the Python state that it takes the GIL with. */
 typedef struct signal_look {
   PyThreadState *state;
   int64_t last_ns;

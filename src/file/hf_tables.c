@@ -5,8 +5,8 @@
 
 /* clang-format off */
 
-/* What every decoder with rotary embedding has. transformers 5 moved rope_theta and rope_scaling into rope_parameters;
- * hf_rope.c gathers both as "rope". */
+/* ROPE lists the keys of every decoder with rotary embedding. transformers 5 moved rope_theta and rope_scaling into
+ * rope_parameters; hf_rope.c gathers both as "rope". */
 #define ROPE \
     {"rope_theta",                                  ".rope.freq_base",                         GA_HF_FLOAT, NULL}, \
     {"rope_parameters.rope_theta",                  ".rope.freq_base",                         GA_HF_FLOAT, NULL}, \

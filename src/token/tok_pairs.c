@@ -68,7 +68,7 @@ ga_status tok_build_pairs(ga_tokenizer *tok, const ga_vocab *vocab) {
 
 /* --- SPM: merges or scores --- */
 
-/* What merges there are of the tokens that make one token. */
+/* Counts the merges whose result is one given token, and keeps the range of their ranks. */
 typedef struct made_by {
   uint32_t count, least, most; /* number of merges, and their ranks */
 } made_by;

@@ -1,5 +1,5 @@
 /* Matrix fragments and products. In comments g = lane / 4 and q = lane % 4.
- * Of an 8x8 matrix of 16-bit elements, a lane holds columns 2q and 2q + 1 of row g in one register. */
+ * One register of a lane holds columns 2q and 2q + 1 of row g of an 8x8 matrix of 16-bit elements. */
 #pragma once
 #ifdef GA_EMU
 #include "cuda/dev/ptx/emu/mma.h"

@@ -22,7 +22,7 @@ GA_DEV void meet_cleared(void) {
 /* Return the number of rows that belong to the sequence: keys_kept for the tile's K and V, queries_kept for block m of
  * Q.
  *
- * Of unpacked sequences all rows are kept, because the copy engine fills rows past their end with zeros. */
+ * Unpacked sequences keep all rows: the copy engine fills those past their end with zeros. */
 GA_DEV int keys_kept(args a, uint32_t record) {
   return is_packed(a) ? warp_uniform(lds_i4(record + 32).x - lds_i4(record).x * BN) : BN;
 }
