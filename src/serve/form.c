@@ -13,6 +13,13 @@ static void sv_put_comment(sv_text *t, const sv_answer *a) {
   sv_puts(t, ": ping\n\n");
 }
 
+static void sv_put_error_event(sv_text *t, sv_answer *a, const sv_fail *fail) {
+  (void)a;
+  sv_puts(t, "data: ");
+  sv_put_fail(t, fail);
+  sv_puts(t, "\n\n");
+}
+
 /* --- OpenAI --- */
 
 static bool sv_read_completion(sv_job *job, json_t *body, sv_fail *fail) {
@@ -27,29 +34,17 @@ static void sv_put_all_chunks(sv_text *t, sv_answer *a) {
   for (size_t i = 0; i < a->n; i++) sv_put_chunks(t, a, i);
 }
 
-static void sv_put_error_chunk(sv_text *t, sv_answer *a, const sv_fail *fail) {
-  (void)a;
-  sv_puts(t, "data: ");
-  sv_put_fail(t, fail);
-  sv_puts(t, "\n\ndata: [DONE]\n\n");
+static void sv_put_last_error(sv_text *t, sv_answer *a, const sv_fail *fail) {
+  sv_put_error_event(t, a, fail);
+  sv_puts(t, "data: [DONE]\n\n");
 }
 
-const sv_form sv_form_completion = {.id_prefix = "cmpl-",
-                                    .stream_type = SV_EVENTS,
-                                    .read = sv_read_completion,
-                                    .put_whole = sv_put_answer,
-                                    .put_news = sv_put_all_chunks,
-                                    .put_done = sv_put_done,
-                                    .put_ping = sv_put_comment,
-                                    .put_error = sv_put_error_chunk};
-const sv_form sv_form_chat = {.id_prefix = "chatcmpl-",
-                              .stream_type = SV_EVENTS,
-                              .read = sv_read_chat,
-                              .put_whole = sv_put_answer,
-                              .put_news = sv_put_all_chunks,
-                              .put_done = sv_put_done,
-                              .put_ping = sv_put_comment,
-                              .put_error = sv_put_error_chunk};
+#define OPENAI_STREAM                                                                                           \
+  .stream_type = SV_EVENTS, .put_whole = sv_put_answer, .put_news = sv_put_all_chunks, .put_done = sv_put_done, \
+  .put_ping = sv_put_comment, .put_error = sv_put_last_error
+
+const sv_form sv_form_completion = {.id_prefix = "cmpl-", .read = sv_read_completion, OPENAI_STREAM};
+const sv_form sv_form_chat = {.id_prefix = "chatcmpl-", .read = sv_read_chat, OPENAI_STREAM};
 
 /* --- Anthropic --- */
 
@@ -97,26 +92,11 @@ static bool sv_read_infill(sv_job *job, json_t *body, sv_fail *fail) {
   return sv_request_infill(&encoder, body, job->server->vocab, &job->request, fail);
 }
 
-static void sv_put_error_event(sv_text *t, sv_answer *a, const sv_fail *fail) {
-  (void)a;
-  sv_puts(t, "data: ");
-  sv_put_fail(t, fail);
-  sv_puts(t, "\n\n");
-}
+#define NATIVE_STREAM                                                                            \
+  .stream_type = SV_EVENTS, .put_whole = sv_native_put_answer, .put_news = sv_native_put_events, \
+  .put_ping = sv_put_comment, .put_error = sv_put_error_event
 
-const sv_form sv_form_native = {.id_prefix = "cmpl-",
-                                .defaults = SV_DEFAULTS_OWN,
-                                .stream_type = SV_EVENTS,
-                                .read = sv_read_native,
-                                .put_whole = sv_native_put_answer,
-                                .put_news = sv_native_put_events,
-                                .put_ping = sv_put_comment,
-                                .put_error = sv_put_error_event};
-const sv_form sv_form_infill = {.id_prefix = "cmpl-",
-                                .defaults = SV_DEFAULTS_NONE,
-                                .stream_type = SV_EVENTS,
-                                .read = sv_read_infill,
-                                .put_whole = sv_native_put_answer,
-                                .put_news = sv_native_put_events,
-                                .put_ping = sv_put_comment,
-                                .put_error = sv_put_error_event};
+const sv_form sv_form_native = {
+    .id_prefix = "cmpl-", .defaults = SV_DEFAULTS_OWN, .read = sv_read_native, NATIVE_STREAM};
+const sv_form sv_form_infill = {
+    .id_prefix = "cmpl-", .defaults = SV_DEFAULTS_NONE, .read = sv_read_infill, NATIVE_STREAM};
