@@ -4,15 +4,6 @@
 #include "serve/anthropic.h"
 #include "serve/request.h"
 
-/* Sets a new value, which is taken over. */
-static bool sv_ant_set(json_t *object, const char *key, json_t *value, sv_fail *fail) {
-  return !json_object_set_new(object, key, value) || sv_refuse_nomem(fail);
-}
-
-static bool sv_ant_append(json_t *array, json_t *value, sv_fail *fail) {
-  return !json_array_append_new(array, value) || sv_refuse_nomem(fail);
-}
-
 static const char *sv_ant_type(const json_t *block) {
   const char *type = json_string_value(json_object_get(block, "type"));
   return type ? type : "";
@@ -45,7 +36,7 @@ static bool sv_ant_take_use(const json_t *block, sv_ant_parts *p, sv_fail *fail)
   if (!sv_read_string(block, "id", &id, fail) || !sv_read_string(block, "name", &name, fail)) return false;
   if (!id || !name || !sv_is_object(input))
     return sv_refuse_value(fail, "messages", block, "tool_use blocks with id, name and input, which is an object");
-  return sv_ant_append(
+  return sv_append_new(
       p->calls,
       json_pack("{s:s,s:s,s:{s:s,s:O}}", "id", id, "type", "function", "function", "name", name, "arguments", input),
       fail);
@@ -64,12 +55,12 @@ static bool sv_ant_take_result(const json_t *block, sv_ant_parts *p, sv_fail *fa
     json_decref(message);
     message = NULL;
   }
-  return sv_ant_append(p->messages, message, fail);
+  return sv_append_new(p->messages, message, fail);
 }
 
 static bool sv_ant_take_block(json_t *block, bool is_assistant, sv_ant_parts *p, sv_fail *fail) {
   const char *type = sv_ant_type(block);
-  if (!strcmp(type, "text")) return sv_ant_append(p->texts, json_incref(block), fail);
+  if (!strcmp(type, "text")) return sv_append_new(p->texts, json_incref(block), fail);
   if (!is_assistant && !strcmp(type, "tool_result")) return sv_ant_take_result(block, p, fail);
   if (is_assistant && !strcmp(type, "tool_use")) return sv_ant_take_use(block, p, fail);
   if (is_assistant && !strcmp(type, "thinking")) return sv_read_string(block, "thinking", &p->reasoning, fail);
@@ -89,7 +80,7 @@ static bool sv_ant_add_parts(const char *role, const sv_ant_parts *p, size_t n_b
                                    : json_object_set_new(message, "content", json_string("")));
   if (ok && has_calls) ok = !json_object_set(message, "tool_calls", p->calls);
   if (ok && p->reasoning) ok = !json_object_set_new(message, "reasoning_content", json_string(p->reasoning));
-  if (ok) return sv_ant_append(p->messages, message, fail);
+  if (ok) return sv_append_new(p->messages, message, fail);
   json_decref(message);
   return sv_refuse_nomem(fail);
 }
@@ -117,20 +108,20 @@ static bool sv_ant_add_message(const json_t *m, json_t *messages, sv_fail *fail)
   if (json_is_array(content)) return sv_ant_add_blocks(role, content, messages, fail);
   if (!json_is_string(content))
     return sv_refuse_value(fail, "content", content, "a string or an array of blocks in each message");
-  return sv_ant_append(messages, json_pack("{s:s,s:O}", "role", role, "content", content), fail);
+  return sv_append_new(messages, json_pack("{s:s,s:O}", "role", role, "content", content), fail);
 }
 
 static bool sv_ant_add_messages(const json_t *body, json_t *to, sv_fail *fail) {
   const json_t *given = sv_field(body, "messages");
   json_t *system = json_object_get(body, "system"), *messages = json_array();
-  if (!sv_ant_set(to, "messages", messages, fail)) return false;
+  if (!sv_set_new(to, "messages", messages, fail)) return false;
   if (!given) return sv_refuse(fail, 400, NULL, "messages", "messages is missing.");
   if (!json_is_array(given) || !json_array_size(given) || json_array_size(given) > SV_MAX_MESSAGES)
     return sv_refuse_value(fail, "messages", given, "an array of 1 to 65536 messages");
   if (system && !json_is_null(system)) {
     if (!sv_ant_check_text("system", system, fail)) return false;
     const bool is_empty = json_is_array(system) && !json_array_size(system);
-    if (!is_empty && !sv_ant_append(messages, json_pack("{s:s,s:O}", "role", "system", "content", system), fail))
+    if (!is_empty && !sv_append_new(messages, json_pack("{s:s,s:O}", "role", "system", "content", system), fail))
       return false;
   }
   for (size_t i = 0; i < json_array_size(given); i++)
@@ -150,7 +141,7 @@ static bool sv_ant_add_tool(const json_t *tool, json_t *tools, sv_fail *fail) {
     return false;
   if (!name || !sv_is_object(schema))
     return sv_refuse_value(fail, "tools", tool, "{\"name\":\"...\",\"input_schema\":{...}}");
-  return sv_ant_append(tools,
+  return sv_append_new(tools,
                        json_pack("{s:s,s:{s:s,s:s,s:O}}", "type", "function", "function", "name", name, "description",
                                  description ? description : "", "parameters", schema),
                        fail);
@@ -162,24 +153,12 @@ static bool sv_ant_add_choice(const json_t *body, json_t *to, sv_fail *fail) {
   const char *type = sv_ant_type(choice), *name = NULL;
   if (!choice) return true;
   for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
-    if (!strcmp(type, words[i][0])) return sv_ant_set(to, "tool_choice", json_string(words[i][1]), fail);
+    if (!strcmp(type, words[i][0])) return sv_set_new(to, "tool_choice", json_string(words[i][1]), fail);
   if (!sv_read_string(choice, "name", &name, fail)) return false;
   if (strcmp(type, "tool") != 0 || !name)
     return sv_refuse_value(fail, "tool_choice", choice,
                            "an object of type \"auto\", \"any\", \"none\", or \"tool\" with a name");
-  return sv_ant_set(to, "tool_choice", json_pack("{s:s,s:{s:s}}", "type", "function", "function", "name", name), fail);
-}
-
-static bool sv_ant_add_tools(const json_t *body, json_t *to, sv_fail *fail) {
-  const json_t *given = sv_field(body, "tools");
-  if (given) {
-    json_t *tools = json_array();
-    if (!sv_ant_set(to, "tools", tools, fail)) return false;
-    if (!json_is_array(given)) return sv_refuse_value(fail, "tools", given, "an array of tools");
-    for (size_t i = 0; i < json_array_size(given); i++)
-      if (!sv_ant_add_tool(json_array_get(given, i), tools, fail)) return false;
-  }
-  return sv_ant_add_choice(body, to, fail);
+  return sv_choose_function(name, to, fail);
 }
 
 /* --- the rest --- */
@@ -188,7 +167,7 @@ static bool sv_ant_add_stops(const json_t *body, json_t *to, sv_fail *fail) {
   json_t *stops = json_object_get(body, "stop_sequences");
   if (!stops || json_is_null(stops)) return true;
   if (!json_is_array(stops)) return sv_refuse_value(fail, "stop_sequences", stops, "an array of strings");
-  return sv_ant_set(to, "stop", json_incref(stops), fail);
+  return sv_set_new(to, "stop", json_incref(stops), fail);
 }
 
 /* Templates of models that can go without thinking know it as enable_thinking. */
@@ -197,16 +176,7 @@ static bool sv_ant_add_thinking(const json_t *body, json_t *to, sv_fail *fail) {
   if (!thinking || sv_field(to, "chat_template_kwargs")) return true;
   if (!sv_is_object(thinking)) return sv_refuse_value(fail, "thinking", thinking, "an object with a type");
   const bool thinks = strcmp(sv_ant_type(thinking), "disabled") != 0;
-  return sv_ant_set(to, "chat_template_kwargs", json_pack("{s:b}", "enable_thinking", thinks), fail);
-}
-
-/* A last message of the assistant is the beginning of the answer. */
-static bool sv_ant_add_opening(json_t *to, sv_fail *fail) {
-  const json_t *messages = json_object_get(to, "messages");
-  const json_t *last = json_array_get(messages, json_array_size(messages) - 1);
-  const char *role = json_string_value(json_object_get(last, "role"));
-  if (!role || strcmp(role, "assistant") != 0 || json_object_get(last, "tool_calls")) return true;
-  return sv_ant_set(to, "continue_final_message", json_true(), fail);
+  return sv_set_new(to, "chat_template_kwargs", json_pack("{s:b}", "enable_thinking", thinks), fail);
 }
 
 static bool sv_ant_check_format(const json_t *body, sv_fail *fail) {
@@ -252,8 +222,9 @@ bool sv_ant_translate(json_t *body, bool counts, json_t **out, sv_fail *fail) {
        (counts || sv_field(body, "max_tokens") || sv_refuse(fail, 400, NULL, "max_tokens", "max_tokens is missing."));
   ok = ok && sv_read_int(body, "max_tokens", 0, INT32_MAX, &most, fail);
   ok = ok && sv_ant_check_format(body, fail) && sv_ant_add_messages(body, to, fail) &&
-       sv_ant_add_tools(body, to, fail) && sv_ant_add_stops(body, to, fail) && sv_ant_add_thinking(body, to, fail) &&
-       sv_ant_add_opening(to, fail);
+       sv_add_tools(body, to, "an array of tools", sv_ant_add_tool, fail) && sv_ant_add_choice(body, to, fail) &&
+       sv_ant_add_stops(body, to, fail) && sv_ant_add_thinking(body, to, fail) &&
+       sv_continue_last(json_object_get(to, "messages"), to, fail);
   json_decref(body);
   if (!ok) json_decref(to);
   *out = ok ? to : NULL;

@@ -89,3 +89,11 @@ bool sv_read_string(const json_t *object, const char *key, const char **out, sv_
   *out = json_string_value(v);
   return true;
 }
+
+bool sv_set_new(json_t *object, const char *key, json_t *value, sv_fail *fail) {
+  return !json_object_set_new(object, key, value) || sv_refuse_nomem(fail);
+}
+
+bool sv_append_new(json_t *array, json_t *value, sv_fail *fail) {
+  return !json_array_append_new(array, value) || sv_refuse_nomem(fail);
+}

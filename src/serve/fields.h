@@ -1,6 +1,6 @@
-/* Functions that read fields of a JSON object. A field that is absent or null leaves *out unchanged. A value of another
- * type, or out of range, is refused. The functions then return false, and *fail names the field, the value seen and the
- * values allowed. */
+/* Functions that read and set fields of a JSON object. A field that is absent or null leaves *out unchanged. A value of
+ * another type, or out of range, is refused. The functions then return false, and *fail names the field, the value seen
+ * and the values allowed. */
 #ifndef GA_SERVE_FIELDS_H
 #define GA_SERVE_FIELDS_H
 
@@ -19,5 +19,10 @@ bool sv_read_number(const json_t *object, const char *key, double min, double ma
 bool sv_read_string(const json_t *object, const char *key, const char **out, sv_fail *fail);
 /* Sets *out to a JSON value that is a whole number from min to max. Returns false if the value is something else. */
 bool sv_as_int(const json_t *value, int64_t min, int64_t max, int64_t *out);
+
+/* Sets a field to a new value, which it takes over. Returns false if memory is short, as it is when value is NULL. */
+bool sv_set_new(json_t *object, const char *key, json_t *value, sv_fail *fail);
+/* Appends a new value, which it takes over. Returns false if memory is short, as it is when value is NULL. */
+bool sv_append_new(json_t *array, json_t *value, sv_fail *fail);
 
 #endif

@@ -155,3 +155,29 @@ bool sv_chat_context(const json_t *body, json_t **out, bool *continue_final, sv_
     return sv_refuse_nomem(fail);
   return sv_add_messages(body, context, fail);
 }
+
+/* --- other interfaces --- */
+
+bool sv_continue_last(const json_t *messages, json_t *chat, sv_fail *fail) {
+  const json_t *last = json_array_get(messages, json_array_size(messages) - 1);
+  const char *role = json_string_value(json_object_get(last, "role"));
+  if (!role || strcmp(role, "assistant") != 0 || json_object_get(last, "tool_calls")) return true;
+  return sv_set_new(chat, "continue_final_message", json_true(), fail);
+}
+
+bool sv_add_tools(const json_t *body, json_t *chat, const char *allowed,
+                  bool (*add)(const json_t *tool, json_t *tools, sv_fail *fail), sv_fail *fail) {
+  const json_t *given = sv_field(body, "tools");
+  if (!given) return true;
+  json_t *tools = json_array();
+  if (!sv_set_new(chat, "tools", tools, fail)) return false;
+  if (!json_is_array(given)) return sv_refuse_value(fail, "tools", given, allowed);
+  for (size_t i = 0; i < json_array_size(given); i++)
+    if (!add(json_array_get(given, i), tools, fail)) return false;
+  return true;
+}
+
+bool sv_choose_function(const char *name, json_t *chat, sv_fail *fail) {
+  return sv_set_new(chat, "tool_choice", json_pack("{s:s,s:{s:s}}", "type", "function", "function", "name", name),
+                    fail);
+}

@@ -7,10 +7,6 @@
 #include "serve/ollama.h"
 #include "serve/request.h"
 
-static bool sv_oll_set(json_t *object, const char *key, json_t *value, sv_fail *fail) {
-  return !json_object_set_new(object, key, value) || sv_refuse_nomem(fail);
-}
-
 static bool sv_oll_copy(const json_t *from, const char *key, json_t *to, const char *as, sv_fail *fail) {
   json_t *v = json_object_get(from, key);
   return !v || json_is_null(v) || !json_object_set(to, as, v) || sv_refuse_nomem(fail);
@@ -55,9 +51,9 @@ static bool sv_oll_check_options(const json_t *options, sv_fail *fail) {
 static bool sv_oll_drop_penalties(const json_t *options, json_t *to, sv_fail *fail) {
   int64_t last = 1;
   if (!sv_read_int(options, "repeat_last_n", -1, INT32_MAX, &last, fail)) return false;
-  return last || (sv_oll_set(to, "repetition_penalty", json_integer(1), fail) &&
-                  sv_oll_set(to, "presence_penalty", json_integer(0), fail) &&
-                  sv_oll_set(to, "frequency_penalty", json_integer(0), fail));
+  return last || (sv_set_new(to, "repetition_penalty", json_integer(1), fail) &&
+                  sv_set_new(to, "presence_penalty", json_integer(0), fail) &&
+                  sv_set_new(to, "frequency_penalty", json_integer(0), fail));
 }
 
 /* Sets the fields of an answer: sampling, length, stops. */
@@ -81,7 +77,7 @@ static bool sv_oll_add_options(const json_t *body, json_t *to, sv_fail *fail) {
     if (!sv_oll_copy(options, names[i][0], to, names[i][1], fail)) return false;
   if (!sv_oll_drop_penalties(options, to, fail)) return false;
   if (!sv_read_int(options, "num_predict", -2, INT32_MAX, &most, fail)) return false;
-  return most < 0 || sv_oll_set(to, "max_tokens", json_integer(most), fail);
+  return most < 0 || sv_set_new(to, "max_tokens", json_integer(most), fail);
 }
 
 bool sv_ollama_finish(const json_t *options, const sv_ollama *state, sv_params *p, sv_fail *fail) {
@@ -112,9 +108,9 @@ static bool sv_oll_add_think(const json_t *body, json_t *to, sv_fail *fail) {
   const json_t *v = sv_field(body, "think");
   if (!v) return true;
   if (json_is_boolean(v))
-    return sv_oll_set(to, "chat_template_kwargs", json_pack("{s:b}", "enable_thinking", json_is_true(v)), fail);
+    return sv_set_new(to, "chat_template_kwargs", json_pack("{s:b}", "enable_thinking", json_is_true(v)), fail);
   if (!json_is_string(v)) return sv_refuse_value(fail, "think", v, "true, false, \"low\", \"medium\" or \"high\"");
-  return sv_oll_set(to, "chat_template_kwargs", json_pack("{s:b,s:O}", "enable_thinking", 1, "reasoning_effort", v),
+  return sv_set_new(to, "chat_template_kwargs", json_pack("{s:b,s:O}", "enable_thinking", 1, "reasoning_effort", v),
                     fail);
 }
 
@@ -136,8 +132,8 @@ static bool sv_oll_begin(const json_t *body, sv_ollama *state, json_t *to, sv_fa
       !sv_ollama_keep_alive(body, &state->keep_seconds, fail))
     return false;
   state->unloads = state->keep_seconds == 0;
-  if (model && !sv_oll_set(to, "model", json_stringn(model, sv_ollama_name_bytes(model)), fail)) return false;
-  return sv_oll_set(to, "stream", json_boolean(streams), fail) && sv_oll_add_format(body, fail) &&
+  if (model && !sv_set_new(to, "model", json_stringn(model, sv_ollama_name_bytes(model)), fail)) return false;
+  return sv_set_new(to, "stream", json_boolean(streams), fail) && sv_oll_add_format(body, fail) &&
          sv_oll_check_images(body, fail) && sv_oll_add_options(body, to, fail) && sv_oll_add_think(body, to, fail) &&
          sv_oll_read_logprobs(body, state, fail);
 }
@@ -184,32 +180,24 @@ static bool sv_oll_add_message(const json_t *given, json_t *messages, sv_fail *f
     ok = sv_oll_copy(given, names[i][0], message, names[i][1], fail);
   if (ok && calls) {
     json_t *made = sv_oll_calls(calls, fail);
-    ok = made && sv_oll_set(message, "tool_calls", made, fail);
+    ok = made && sv_set_new(message, "tool_calls", made, fail);
   }
   ok = ok && (!json_array_append(messages, message) || sv_refuse_nomem(fail));
   json_decref(message);
   return ok;
 }
 
-/* A last message of the assistant is the beginning of the answer. */
-static bool sv_oll_add_opening(const json_t *messages, json_t *to, sv_fail *fail) {
-  const json_t *last = json_array_get(messages, json_array_size(messages) - 1);
-  const char *role = json_string_value(json_object_get(last, "role"));
-  if (!role || strcmp(role, "assistant") != 0 || json_object_get(last, "tool_calls")) return true;
-  return sv_oll_set(to, "continue_final_message", json_true(), fail);
-}
-
 static bool sv_oll_chat(const json_t *body, sv_ollama *state, json_t *to, sv_fail *fail) {
   const json_t *given = sv_field(body, "messages");
   json_t *messages = json_array();
   state->is_chat = true;
-  if (!sv_oll_set(to, "messages", messages, fail) || !sv_oll_begin(body, state, to, fail)) return false;
+  if (!sv_set_new(to, "messages", messages, fail) || !sv_oll_begin(body, state, to, fail)) return false;
   if (given && (!json_is_array(given) || json_array_size(given) > SV_MAX_MESSAGES))
     return sv_refuse_value(fail, "messages", given, "an array of at most 65536 messages");
   state->only_loads = !json_array_size(given);
   for (size_t i = 0; i < json_array_size(given); i++)
     if (!sv_oll_add_message(json_array_get(given, i), messages, fail)) return false;
-  return sv_oll_add_opening(messages, to, fail) && sv_oll_copy(body, "tools", to, "tools", fail);
+  return sv_continue_last(messages, to, fail) && sv_oll_copy(body, "tools", to, "tools", fail);
 }
 
 static bool sv_oll_take(bool ok, json_t *body, json_t *to, json_t **out) {
@@ -249,7 +237,7 @@ static bool sv_oll_generate(const json_t *body, bool has_template, sv_ollama *st
   *is_chat = has_template && !raw && !(suffix && *suffix);
   if (*is_chat) {
     json_t *messages = json_array();
-    if (!sv_oll_set(to, "messages", messages, fail)) return false;
+    if (!sv_set_new(to, "messages", messages, fail)) return false;
     if (system && *system &&
         json_array_append_new(messages, json_pack("{s:s,s:s}", "role", "system", "content", system)))
       return sv_refuse_nomem(fail);
@@ -259,9 +247,9 @@ static bool sv_oll_generate(const json_t *body, bool has_template, sv_ollama *st
   if (system && *system)
     return sv_refuse(fail, 400, "unsupported_parameter", "system",
                      "system is not possible here: it needs a chat template, and neither raw nor suffix.");
-  if (!json_object_get(to, "max_tokens") && !sv_oll_set(to, "max_tokens", json_integer(INT32_MAX), fail)) return false;
-  return sv_oll_set(to, "prompt", json_string(prompt), fail) &&
-         (!suffix || sv_oll_set(to, "suffix", json_string(suffix), fail));
+  if (!json_object_get(to, "max_tokens") && !sv_set_new(to, "max_tokens", json_integer(INT32_MAX), fail)) return false;
+  return sv_set_new(to, "prompt", json_string(prompt), fail) &&
+         (!suffix || sv_set_new(to, "suffix", json_string(suffix), fail));
 }
 
 bool sv_ollama_generate(json_t *body, bool has_template, sv_ollama *state, bool *is_chat, json_t **out, sv_fail *fail) {

@@ -54,4 +54,13 @@ void sv_prompts_free(sv_prompt *prompts, size_t n);
  * caller releases *out with json_decref. */
 bool sv_chat_context(const json_t *body, json_t **out, bool *continue_final, sv_fail *fail);
 
+/* Fills in `tools` of a chat from the `tools` of another interface: calls `add` for each, which checks one and appends
+ * it to the chat's. allowed: what an error says `tools` must be. */
+bool sv_add_tools(const json_t *body, json_t *chat, const char *allowed,
+                  bool (*add)(const json_t *tool, json_t *tools, sv_fail *fail), sv_fail *fail);
+/* Lets the answer continue the last message, if that is the assistant's and has no tool calls. */
+bool sv_continue_last(const json_t *messages, json_t *chat, sv_fail *fail);
+/* Sets `tool_choice` of a chat to the function `name`. */
+bool sv_choose_function(const char *name, json_t *chat, sv_fail *fail);
+
 #endif

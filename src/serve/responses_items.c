@@ -6,10 +6,6 @@
 #include "serve/responses.h"
 #include "text/json_io.h"
 
-static bool sv_item_append(json_t *array, json_t *value, sv_fail *fail) {
-  return !json_array_append_new(array, value) || sv_refuse_nomem(fail);
-}
-
 static const char *sv_item_word(const json_t *item, const char *key) {
   const char *word = json_string_value(json_object_get(item, key));
   return word ? word : "";
@@ -33,7 +29,7 @@ static json_t *sv_join_assistant(sv_merged *m, const char *key, sv_fail *fail) {
       m->open && !(is_reasoning && (has_reasoning || has_text || calls)) && !(is_text && (has_text || calls));
   if (joins) return m->open;
   m->open = json_pack("{s:s,s:s}", "role", "assistant", "content", "");
-  if (sv_item_append(m->messages, m->open, fail)) return m->open;
+  if (sv_append_new(m->messages, m->open, fail)) return m->open;
   m->open = NULL;
   return NULL;
 }
@@ -43,7 +39,7 @@ static json_t *sv_text_parts(const char *name, const json_t *content, sv_fail *f
   json_t *parts = json_array();
   bool ok = parts || sv_refuse_nomem(fail);
   if (ok && json_is_string(content)) {
-    ok = sv_item_append(parts, json_pack("{s:s,s:O}", "type", "text", "text", content), fail);
+    ok = sv_append_new(parts, json_pack("{s:s,s:O}", "type", "text", "text", content), fail);
   } else if (ok && !json_is_array(content)) {
     ok = content ? sv_refuse_value(fail, name, content, "a string or an array of parts")
                  : sv_refuse(fail, 400, NULL, name, "%s is missing.", name);
@@ -60,7 +56,7 @@ static json_t *sv_text_parts(const char *name, const json_t *content, sv_fail *f
     else if (!json_is_string(text))
       ok = sv_refuse_value(fail, name, part, "parts with a text, which is a string");
     else
-      ok = sv_item_append(parts, json_pack("{s:s,s:O}", "type", "text", "text", text), fail);
+      ok = sv_append_new(parts, json_pack("{s:s,s:O}", "type", "text", "text", text), fail);
   }
   if (ok) return parts;
   json_decref(parts);
@@ -82,7 +78,7 @@ static bool sv_take_message(const json_t *item, sv_merged *m, sv_fail *fail) {
                    : (json_decref(parts), false);
   }
   m->open = NULL;
-  return sv_item_append(m->messages, json_pack("{s:s,s:o}", "role", role, "content", parts), fail);
+  return sv_append_new(m->messages, json_pack("{s:s,s:o}", "role", role, "content", parts), fail);
 }
 
 static bool sv_take_call(const json_t *item, sv_merged *m, sv_fail *fail) {
@@ -100,10 +96,10 @@ static bool sv_take_call(const json_t *item, sv_merged *m, sv_fail *fail) {
     calls = json_array();
     if (json_object_set_new(message, "tool_calls", calls)) return sv_refuse_nomem(fail);
   }
-  return sv_item_append(calls,
-                        json_pack("{s:s,s:s,s:{s:s,s:s}}", "id", id, "type", "function", "function", "name", name,
-                                  "arguments", arguments),
-                        fail);
+  return sv_append_new(calls,
+                       json_pack("{s:s,s:s,s:{s:s,s:s}}", "id", id, "type", "function", "function", "name", name,
+                                 "arguments", arguments),
+                       fail);
 }
 
 static bool sv_take_output(const json_t *item, sv_merged *m, sv_fail *fail) {
@@ -113,8 +109,8 @@ static bool sv_take_output(const json_t *item, sv_merged *m, sv_fail *fail) {
   json_t *parts = sv_text_parts("input.output", sv_field(item, "output"), fail);
   if (!parts) return false;
   m->open = NULL;
-  return sv_item_append(m->messages, json_pack("{s:s,s:s,s:o}", "role", "tool", "tool_call_id", id, "content", parts),
-                        fail);
+  return sv_append_new(m->messages, json_pack("{s:s,s:s,s:o}", "role", "tool", "tool_call_id", id, "content", parts),
+                       fail);
 }
 
 /* Takes reasoning in plain text. A model cannot read that of another server, which is encrypted. */

@@ -6,10 +6,6 @@
 #include "serve/responses.h"
 #include "text/json_io.h"
 
-static bool sv_rsp_set(json_t *object, const char *key, json_t *value, sv_fail *fail) {
-  return !json_object_set_new(object, key, value) || sv_refuse_nomem(fail);
-}
-
 void sv_response_free(void *response) {
   sv_response *r = response;
   if (!r) return;
@@ -102,7 +98,7 @@ static bool sv_rsp_read_input(const json_t *body, sv_response *r, sv_fail *fail)
 static bool sv_rsp_add_messages(const json_t *body, sv_response *r, json_t *to, sv_fail *fail) {
   json_t *messages = json_array();
   const char *instructions = NULL;
-  if (!sv_rsp_set(to, "messages", messages, fail) || !sv_rsp_find_previous(body, r, fail) ||
+  if (!sv_set_new(to, "messages", messages, fail) || !sv_rsp_find_previous(body, r, fail) ||
       !sv_rsp_read_input(body, r, fail) || !sv_read_string(body, "instructions", &instructions, fail))
     return false;
   /* Instructions hold for one response: those of the turns before are not repeated. */
@@ -135,25 +131,13 @@ static bool sv_rsp_add_tool(const json_t *tool, json_t *tools, sv_fail *fail) {
 static bool sv_rsp_add_choice(const json_t *body, json_t *to, sv_fail *fail) {
   json_t *choice = json_object_get(body, "tool_choice");
   if (!choice || json_is_null(choice)) return true;
-  if (!json_is_object(choice)) return sv_rsp_set(to, "tool_choice", json_incref(choice), fail);
+  if (!json_is_object(choice)) return sv_set_new(to, "tool_choice", json_incref(choice), fail);
   const char *type = json_string_value(json_object_get(choice, "type"));
   const char *name = json_string_value(json_object_get(choice, "name"));
   if (!type || strcmp(type, "function") != 0 || !name)
     return sv_refuse_value(fail, "tool_choice", choice,
                            "\"auto\", \"none\", \"required\" or an object of type \"function\" with a name");
-  return sv_rsp_set(to, "tool_choice", json_pack("{s:s,s:{s:s}}", "type", "function", "function", "name", name), fail);
-}
-
-static bool sv_rsp_add_tools(const json_t *body, json_t *to, sv_fail *fail) {
-  const json_t *given = sv_field(body, "tools");
-  if (given) {
-    json_t *tools = json_array();
-    if (!sv_rsp_set(to, "tools", tools, fail)) return false;
-    if (!json_is_array(given)) return sv_refuse_value(fail, "tools", given, "an array of functions");
-    for (size_t i = 0; i < json_array_size(given); i++)
-      if (!sv_rsp_add_tool(json_array_get(given, i), tools, fail)) return false;
-  }
-  return sv_rsp_add_choice(body, to, fail);
+  return sv_choose_function(name, to, fail);
 }
 
 /* --- the rest --- */
@@ -171,7 +155,7 @@ static bool sv_rsp_add_logprobs(const json_t *body, json_t *to, sv_fail *fail) {
   }
   if (!sv_read_int(body, "top_logprobs", 0, GA_MAX_TOP_LOGPROBS, &top, fail)) return false;
   if (!wanted && !top) return true;
-  return sv_rsp_set(to, "logprobs", json_true(), fail) && sv_rsp_set(to, "top_logprobs", json_integer(top), fail);
+  return sv_set_new(to, "logprobs", json_true(), fail) && sv_set_new(to, "top_logprobs", json_integer(top), fail);
 }
 
 /* Templates know the effort under this name; models that can go without thinking know enable_thinking. */
@@ -183,7 +167,7 @@ static bool sv_rsp_add_reasoning(const json_t *body, json_t *to, sv_fail *fail) 
   if (!sv_read_string(reasoning, "effort", &effort, fail)) return false;
   if (!effort) return true;
   const bool thinks = strcmp(effort, "none") != 0;
-  return sv_rsp_set(to, "chat_template_kwargs",
+  return sv_set_new(to, "chat_template_kwargs",
                     thinks ? json_pack("{s:s}", "reasoning_effort", effort) : json_pack("{s:b}", "enable_thinking", 0),
                     fail);
 }
@@ -191,7 +175,7 @@ static bool sv_rsp_add_reasoning(const json_t *body, json_t *to, sv_fail *fail) 
 static bool sv_rsp_add_limit(const json_t *body, json_t *to, sv_fail *fail) {
   int64_t most = SV_NO_LIMIT;
   if (!sv_read_int(body, "max_output_tokens", 1, INT32_MAX, &most, fail)) return false;
-  return most == SV_NO_LIMIT || sv_rsp_set(to, "max_tokens", json_integer(most), fail);
+  return most == SV_NO_LIMIT || sv_set_new(to, "max_tokens", json_integer(most), fail);
 }
 
 /* Fields of a chat that a response does not have, or has in another form. */
@@ -257,8 +241,9 @@ static bool sv_rsp_translate(const json_t *body, sv_response *r, json_t *to, sv_
   if (!sv_read_bool(body, "store", &stores, fail)) return false;
   r->stores = stores && r->turns;
   return sv_rsp_check_absent(body, fail) && sv_rsp_add_messages(body, r, to, fail) &&
-         sv_rsp_add_tools(body, to, fail) && sv_rsp_add_logprobs(body, to, fail) &&
-         sv_rsp_add_reasoning(body, to, fail) && sv_rsp_add_limit(body, to, fail) && sv_rsp_keep_fields(body, r, fail);
+         sv_add_tools(body, to, "an array of functions", sv_rsp_add_tool, fail) && sv_rsp_add_choice(body, to, fail) &&
+         sv_rsp_add_logprobs(body, to, fail) && sv_rsp_add_reasoning(body, to, fail) &&
+         sv_rsp_add_limit(body, to, fail) && sv_rsp_keep_fields(body, r, fail);
 }
 
 bool sv_response_translate(json_t *body, sv_response *r, json_t **out, sv_fail *fail) {
