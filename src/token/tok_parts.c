@@ -176,21 +176,27 @@ STEP(d_wordpiece, "decoder", "WordPiece",
 #define MARKS_TOKEN "a text, or an object with `content`"
 #define PADS        "GA pads and cuts no texts"
 
+/* Rows that tokenizer_config.json and special_tokens_map.json share. */
+#define MARK_ROWS \
+    {"bos_token",                      READ,    MARKS_TOKEN, NULL}, \
+    {"eos_token",                      READ,    MARKS_TOKEN, NULL}, \
+    {"unk_token",                      READ,    MARKS_TOKEN, NULL}, \
+    {"sep_token",                      READ,    MARKS_TOKEN, NULL}, \
+    {"pad_token",                      READ,    MARKS_TOKEN, NULL}, \
+    {"cls_token",                      READ,    MARKS_TOKEN, NULL}, \
+    {"mask_token",                     READ,    MARKS_TOKEN, NULL}
+#define SPECIAL_ROWS \
+    {"additional_special_tokens",      READ,    "tokens of the vocabulary become control tokens", NULL}, \
+    {"extra_special_tokens",           READ,    "tokens of the vocabulary become control tokens", NULL}
+
 static const ga_part config_rows[] = {
     {"add_bos_token",                  READ,
      "true: the text begins with bos; false: bos of the template is left out", NULL},
     {"add_eos_token",                  READ,
      "true: the text ends with eos; false: eos of the template is left out", NULL},
-    {"bos_token",                      READ,    MARKS_TOKEN, NULL},
-    {"eos_token",                      READ,    MARKS_TOKEN, NULL},
-    {"unk_token",                      READ,    MARKS_TOKEN, NULL},
-    {"sep_token",                      READ,    MARKS_TOKEN, NULL},
-    {"pad_token",                      READ,    MARKS_TOKEN, NULL},
-    {"cls_token",                      READ,    MARKS_TOKEN, NULL},
-    {"mask_token",                     READ,    MARKS_TOKEN, NULL},
+    MARK_ROWS,
     {"added_tokens_decoder",           READ,    "id, then the fields of added_tokens, which it replaces", NULL},
-    {"additional_special_tokens",      READ,    "tokens of the vocabulary become control tokens", NULL},
-    {"extra_special_tokens",           READ,    "tokens of the vocabulary become control tokens", NULL},
+    SPECIAL_ROWS,
     {"do_lower_case",                  READ,    "with BertTokenizer: replaces lowercase of BertNormalizer", NULL},
     {"strip_accents",                  READ,    "with BertTokenizer: replaces strip_accents of BertNormalizer", NULL},
     {"tokenize_chinese_chars",         READ,
@@ -225,15 +231,8 @@ const ga_part_table tok_parts_config = {"tokenizer_config.json", NULL, config_ro
     "transformers keeps settings that a class does not know, without effect on ids"};
 
 static const ga_part map_rows[] = {
-    {"bos_token",                      READ,    MARKS_TOKEN, NULL},
-    {"eos_token",                      READ,    MARKS_TOKEN, NULL},
-    {"unk_token",                      READ,    MARKS_TOKEN, NULL},
-    {"sep_token",                      READ,    MARKS_TOKEN, NULL},
-    {"pad_token",                      READ,    MARKS_TOKEN, NULL},
-    {"cls_token",                      READ,    MARKS_TOKEN, NULL},
-    {"mask_token",                     READ,    MARKS_TOKEN, NULL},
-    {"additional_special_tokens",      READ,    "tokens of the vocabulary become control tokens", NULL},
-    {"extra_special_tokens",           READ,    "tokens of the vocabulary become control tokens", NULL},
+    MARK_ROWS,
+    SPECIAL_ROWS,
     {0}};
 const ga_part_table tok_parts_map = {"special_tokens_map.json",
     "comes before tokenizer_config.json where that has no added_tokens_decoder", map_rows,
