@@ -9,7 +9,8 @@ fast       the same with sums in the tensor cores (GA_ATTN_FAST_SUM), V without 
 int8       libga's kernel for Q and K in int8 with a scale for each token of Q, V as above.
 bf16       libga's kernel for bf16 inputs.
 whole      each of these with the quantiser's three launches in every call.
-fa3        a library with FlashAttention-3's e4m3 kernels (bf16 results, a scale for every head of a sequence) behind
+fa3        FlashAttention-3's e4m3 kernels (bf16 results, a scale for every head of a sequence): the package fa3-fwd if it can be
+           imported, else --fa3, a library with
            int fa3_fwd_fp8(q, k, v, o, lse, q_scale, k_scale, v_scale, semaphore, b, s, h, d, 0, scale, causal, stream).
 
 16384 tokens, heads = 2048 / D, random normal bf16 data; TFLOP/s of 4 B H S S D, halved for causal; back-to-back launches, two sets of
@@ -125,16 +126,35 @@ class WholeInt8(Whole):
 KINDS = {"ours": (Ours, Whole), "fast": (Fast, WholeFast), "int8": (Int8, WholeInt8)}
 
 
-def fa3(path, s, sets):
+def e4m3_by_head(sets):
+    """[(Q, K and V in e4m3, their scales [batch, head])] of sets of bf16 tensors."""
+    out = []
+    for x in sets:
+        scale = [t.abs().amax((1, 3)).float() / 448 for t in x]
+        out.append(([(t / c[:, None, :, None]).to(torch.float8_e4m3fn) for t, c in zip(x, scale)], scale))
+    return out
+
+
+def fa3_package(s, sets):
+    try:
+        from fa3_fwd_interface import flash_attn_func
+    except ImportError:
+        return None
+    mine = e4m3_by_head(sets)
+
+    def call(i):
+        y, scale = mine[i % len(mine)]
+        r = flash_attn_func(*y, causal=s.causal, **{f"{name}_descale": c for name, c in zip("qkv", scale)})
+        return r[0] if isinstance(r, tuple) else r
+    return Theirs("fa3", call)
+
+
+def fa3_library(path, s, sets):
     lib = ctypes.CDLL(path)
     p, i32 = ctypes.c_void_p, ctypes.c_int
     lib.fa3_fwd_fp8.argtypes = [p] * 9 + [i32] * 5 + [ctypes.c_float, i32, p]
     lse, semaphore = torch.empty(s.b, s.h, s.s, device="cuda"), torch.zeros(1, dtype=torch.int32, device="cuda")
-    mine = []
-    for x in sets:
-        scale = [t.abs().amax((1, 3)).float() / 448 for t in x]  # [b, h]
-        y = [(t / c[:, None, :, None]).to(torch.float8_e4m3fn) for t, c in zip(x, scale)]
-        mine.append((y, scale, torch.empty_like(x[0])))
+    mine = [(y, scale, torch.empty_like(x[0])) for (y, scale), x in zip(e4m3_by_head(sets), sets)]
 
     def call(i):
         y, scale, o = mine[i % len(mine)]
@@ -163,8 +183,8 @@ def measure(a, ga, s, nvml):
     kinds = [KINDS[k] for k in a.kinds]
     mine = [one for kind, _ in kinds for one in ga.contenders(kind, s, sets, a.rows)]
     ours = right(s, sets[0], mine + [whole(ga, ga.context(""), s, sets) for _, whole in kinds])
-    rivals = [Plain(ga, ga.context(""), s, sets)] + ([fa3(a.fa3, s, sets)] if a.fa3 else [])
-    everyone = ours + right(s, sets[0], rivals)
+    fa3 = fa3_package(s, sets) or (fa3_library(a.fa3, s, sets) if a.fa3 else None)
+    everyone = ours + right(s, sets[0], [Plain(ga, ga.context(""), s, sets)] + ([fa3] if fa3 else []))
     return interleave(a, s, everyone, ours, max(10, min(60, int(8e-3 / (s.flop / 8e14)))), nvml)
 
 

@@ -200,11 +200,12 @@ def context_parallel(mesh, rotate, q, k, v, backward):
 
 
 def time_on_gpus(run, runs=5):
-    """Milliseconds, median over runs of the slower rank; ranks start together, behind work that the host is ahead of."""
+    """Milliseconds, median over runs of the slower rank. A run that is not timed precedes each timed one: the host is ahead
+    then, ranks start together, and the GPUs are at their power limit, as in the runs of `ga dist bench`, which follow each other."""
     found = []
     for i in range(runs + 1):
         begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-        torch.cuda._sleep(5_000_000)
+        run()
         dist.all_reduce(torch.ones(1, device="cuda"))
         begin.record()
         run()
