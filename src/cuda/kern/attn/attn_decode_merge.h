@@ -85,7 +85,7 @@ GA_DEV int plan_owner(uint32_t p) { return (int)(p >> 11 & 31); }
 GA_DEV int plan_slot(uint32_t p) { return (int)(p >> 16); }
 
 /* Returns true if the blocks of a tile form a cluster. */
-GA_DEV bool in_cluster(const ga_kargs_attn_decode *a) { return CLUSTER_REDUCE && a->cluster; }
+GA_DEV bool in_cluster(const ga_kargs_attn_decode *a) { return a->cluster; }
 
 GA_DEV void put_merge(const ga_kargs_attn_decode *a, const unit *u, const share *s, uint32_t own) {
   const int columns = a->v_dim / 4, quads = u->n * columns, parts = s->parts < 1 ? 1 : s->parts,

@@ -54,17 +54,19 @@ cuda_attn_cut cuda_attn_packed_cut(const ga_attn_desc *d, int64_t rows, int64_t 
     c.splits = ga_max_i64(1, ga_min_i64(blocks / c.units, ga_div_up(keys_of(d), least)));
   return c;
 }
-/* A block's warps take a step each. Few keys go to one cluster a unit, which adds up its parts without memory: clusters
- * for all units are to be there at once, wherever the device lets them be. */
+/* Divides the work so that each warp of a block takes at least one step. The blocks of a tile form a cluster, which adds
+ * up its parts without global memory, in two cases: the keys are few, or the tile has two blocks.
+ *
+ * Clusters of up to eight blocks take at most three quarters of the multiprocessors, because the device cannot place
+ * more of them at once. Pairs fit on all multiprocessors. */
 static cuda_attn_cut cut_decode(const ga_kernel *k, const ga_attn_desc *d, const ga_caps *caps) {
   const cuda_attn_decode_variant *v = k->impl;
   cuda_attn_cut c = cuda_attn_packed_cut(d, CUDA_ATTN_DECODE_ROWS, caps->sms, (int64_t)v->base.threads / 32 * v->keys);
   const int64_t at_once = caps->sms * 3 / 4 / ga_max_i64(c.units, 1),
                 most = ga_min_i64(c.splits, ga_min_i64(CUDA_ATTN_DECODE_CLUSTER, at_once));
-  if (most > 0 && keys_of(d) <= v->cluster_reduce * most) {
-    c.splits = most;
-    c.cluster = most > 1;
-  }
+  const bool few = most > 0 && keys_of(d) <= v->cluster_reduce * most;
+  if (few) c.splits = most;
+  c.cluster = c.splits == 2 || (few && c.splits > 1);
   return c;
 }
 /* That go to memory. */

@@ -17,10 +17,10 @@
  *           inside a page are runs of 16-byte copies. With GA_ATTN_KV_READY the first steps are copied before the
  *           previous grid has ended, except steps with keys that it may write; all data that it writes is read after
  *           grid_dependency_wait
- * MERGE     warps through shared memory. Blocks of a cluster (`cluster`; variants with CLUSTER_REDUCE): each owns a
- *           share of the columns, and all others send it that share. Other blocks through gmem: the last block adds
- *           the parts. All sums are in the order of the parts, so results do not depend on which block is last. The
- *           plan that needs divisions (owners, addresses of rows) is computed before the wait for the previous grid
+ * MERGE     warps through shared memory. Blocks of a cluster (`cluster`): each owns a share of the columns, and all
+ *           others send it that share. Other blocks through gmem: the last block adds the parts. All sums are in the
+ *           order of the parts, so results do not depend on which block is last. The plan that needs divisions (owners,
+ *           addresses of rows) is computed before the wait for the previous grid
  * BARRIERS  name     arrivals  waiter  orders
  *           cluster  all       all     `sent` is initialised (arrival when a block begins) -> st.async to it; waited
  *                                      for before Q is read, or before a block without keys ends
@@ -56,9 +56,6 @@
 #error "GA_P_STAGES: steps of keys that a warp has under way"
 #endif
 
-#ifndef GA_P_CLUSTER_REDUCE
-#error "GA_P_CLUSTER_REDUCE: not 0: blocks of a cluster may add up their parts"
-#endif
 #ifndef GA_P_SMEM
 #error "GA_P_SMEM: bytes of dynamic shared memory that the row gives a block"
 #endif

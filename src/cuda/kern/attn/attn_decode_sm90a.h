@@ -53,8 +53,8 @@ typedef struct cuda_attn_decode_variant {
   /* Number of keys per thread block from which this variant is faster than the other variant for the same types and
    * dimensions. 0: the other variant is faster for many keys. */
   int32_t from;
-  /* Largest number of keys per block for which a cluster per tile is faster than as many blocks as there are
-   * multiprocessors. */
+  /* Largest number of keys per block for which a cluster of up to CUDA_ATTN_DECODE_CLUSTER blocks per tile is faster
+   * than as many blocks as there are multiprocessors. */
   int32_t cluster_reduce;
 } cuda_attn_decode_variant;
 

@@ -10,7 +10,6 @@ enum { D = GA_P_D, WARPS = GA_P_WARPS, THREADS = 32 * WARPS, STAGES = GA_P_STAGE
 enum {
   KEYS = GA_P_KEYS /* number of keys of a step */,
   TILES = KEYS / 8 /* number of products of 8 keys in a step */,
-  CLUSTER_REDUCE = GA_P_CLUSTER_REDUCE != 0,
   MAX_CLUSTER = 16
 };
 enum {
@@ -51,13 +50,7 @@ enum { IN_FLIGHT = D > 128 ? 8 : 16 /* number of partial results that are loaded
  * The block's own data (OWN_BYTES) follows. It has an mbarrier that counts received bytes, a flag and the merge. Then
  * come factors from products to logits, addresses of rows, and the place of each quad. Data that needs divisions is
  * computed while the previous launch still runs. */
-enum {
-  SENT_BYTES = CLUSTER_REDUCE ? (ROWS * D / 4 + MAX_CLUSTER) * 32 : 0,
-  OFF_FLAG = 8,
-  OFF_MERGE = 16,
-  OFF_FACTORS = 32,
-  OFF_LINES = 64
-};
+enum { SENT_BYTES = (ROWS * D / 4 + MAX_CLUSTER) * 32, OFF_FLAG = 8, OFF_MERGE = 16, OFF_FACTORS = 32, OFF_LINES = 64 };
 enum { OFF_PLAN = OFF_LINES + ROWS * 16, OWN_BYTES = OFF_PLAN + ROWS * D /* 4 bytes for the place of each quad */ };
 /* 1: two blocks fit on a multiprocessor, one of this launch and one of the next. The driver takes 1 KB of shared memory
  * for each. */
