@@ -6,7 +6,7 @@
 GA_DEV void issue_qk(const warpgroup *c, float *s) {
   const uint64_t dk = desc_rows(c->desc_k + c->stage_k * (K_BYTES >> 4)), dq = desc_rows(c->desc_q);
   enum { STEPS = ROW_BYTES / 32 }; /* number of steps of 32 along k in a panel */
-  if (!PIPELINED) pin_f32(s, NS);
+  pin_f32(s, NS);
   wgmma_fence();
   QK0(s, dq, dk);
   GA_UNROLL for (int k = 1; k < D / 32; k++) QK(s, dq + (uint64_t)((k / STEPS) * (Q_PANEL >> 4) + 2 * (k % STEPS)),
@@ -31,11 +31,11 @@ GA_DEV int part_regs(int i) { return i == PARTS - 1 ? LAST_REGS : NPART; }
 GA_DEV void issue_pv(const warpgroup *c, float *part, uint32_t *p, int i, int from, int to) {
   const uint64_t dv = desc(c->desc_v + stage_v(c) * (V_STAGE >> 4) + (uint32_t)(i * PART) * (BN >> 4));
   pin_u32(p, NP);
-  if (!PIPELINED) pin_f32(part, part_regs(i));
+  pin_f32(part, part_regs(i));
   wgmma_fence();
   GA_UNROLL for (int k = from; k < to; k++) {
     const uint64_t d = dv + (uint64_t)(2 * k);
-    if (STAYS && i == PARTS - 1) {
+    if (DV64 && i == PARTS - 1) {
       if (k == from)
         PV_ONES0(part, p + 4 * k, d);
       else

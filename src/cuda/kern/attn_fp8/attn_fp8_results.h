@@ -27,7 +27,7 @@ GA_DEV void add_means(const warpgroup *c, float *o, float *v, const tile_coord *
                              : 1.f;
   GA_UNROLL for (int i = 0; i < 2; i++) v[i] = v[i] == 0.f ? 0.f : one;
 }
-/* Divides O by the rows' sums of weights: with STAYS by w, the sums of weights rounded to e4m3, otherwise by l. Writes
+/* Divides O by the rows' sums of weights: with DV64 by w, the sums of weights rounded to e4m3, otherwise by l. Writes
  * O and lse of the tile whose record is `back` records before the current record. */
 GA_DEV void finish_tile(const warpgroup *c, float *o, float *m, float *l, float *w, int back) {
   args a = c->at.a;
@@ -36,7 +36,7 @@ GA_DEV void finish_tile(const warpgroup *c, float *o, float *m, float *l, float 
   float v[2], ref[2];
   GA_UNROLL for (int i = 0; i < 2; i++) {
     l[i] = quad_sum(l[i]);
-    const float all = STAYS ? w[i] : l[i];
+    const float all = DV64 ? w[i] : l[i];
     v[i] = all == 0.f ? 0.f : rcp(all);
   }
   reference(m, ref);

@@ -8,26 +8,22 @@
 #include "cuda/kern/attn/attn_shape.h"
 #include "cuda/kern/attn_fp8/attn_fp8_args.h"
 
-#define GA_IS_fp8          0
-#define GA_IS_i8           1
-#define GA_SCHED_pipelined 0
-#define GA_SCHED_overlap   1
-#define GA_SCHED_dv128     2
-#define GA_SCHED_dv64      3
-#define GA_SCHED_fast_sum  4
+#define GA_IS_fp8         0
+#define GA_IS_i8          1
+#define GA_SCHED_overlap  0
+#define GA_SCHED_dv128    1
+#define GA_SCHED_dv64     2
+#define GA_SCHED_fast_sum 3
 
 enum {
   I8 = GA_CAT(GA_IS_, GA_P_QK),
   PINGPONG = GA_P_PINGPONG,
-  PIPELINED = GA_CAT(GA_SCHED_, GA_P_SCHED) == GA_SCHED_pipelined,
   OVERLAP = GA_CAT(GA_SCHED_, GA_P_SCHED) == GA_SCHED_overlap,
   DV128 = GA_CAT(GA_SCHED_, GA_P_SCHED) == GA_SCHED_dv128,
   DV64 = GA_CAT(GA_SCHED_, GA_P_SCHED) == GA_SCHED_dv64,
   FAST_SUM = GA_CAT(GA_SCHED_, GA_P_SCHED) == GA_SCHED_fast_sum,
-  SUBS = BN / 64, /* number of groups of 64 keys in a block; each may have its own scale */
-  SUB = 32,       /* number of registers of S for a group of 64 keys */
-  /* 1: a row's reference changes only when an exponent of one of its lanes is too large */
-  STAYS = PIPELINED || DV64,
+  SUBS = BN / 64,                /* number of groups of 64 keys in a block; each may have its own scale */
+  SUB = 32,                      /* number of registers of S for a group of 64 keys */
   ROW_BYTES = D < 128 ? D : 128, /* number of bytes of a row of a panel of Q or K */
   PANELS_K = D / ROW_BYTES,
   K_PANEL = BN * ROW_BYTES,
@@ -37,7 +33,7 @@ enum {
                   : 64, /* number of columns of a part of P V */
   PARTS = DV / PART,
   /* registers of the last part of P V, which has extra columns for the rows' sums of weights */
-  LAST_REGS = PART / 2 + (STAYS ? 4 : 0),
+  LAST_REGS = PART / 2 + (DV64 ? 4 : 0),
   NS = BN / 2,
   NO = DV / 2,
   NPART = PART / 2,
@@ -50,8 +46,8 @@ enum {                               /* offsets and sizes in shared memory, in b
        OFF_Q = 0,
        OFF_K = OFF_Q + 2 * WGS * Q_BYTES,
        OFF_V = OFF_K + ST * K_BYTES,
-       V_KEYS = BN % 128 ? 64 : 128,             /* number of keys, which are columns, of a box of V */
-       V_STAGE = V_BYTES + (STAYS ? 8 * BN : 0), /* bytes of a stage: V and eight rows of ones */
+       V_KEYS = BN % 128 ? 64 : 128,            /* number of keys, which are columns, of a box of V */
+       V_STAGE = V_BYTES + (DV64 ? 8 * BN : 0), /* bytes of a stage: V and eight rows of ones */
        OFF_QF = OFF_V + ST * V_STAGE,
        OFF_QE = OFF_QF + 16,
        OFF_KF = OFF_QE + 16,
@@ -74,11 +70,10 @@ static_assert(DV == D && !(WINDOW || KV_RESIDENT || EXTRAS || STRETCH), "attn_sh
 static_assert(SMEM_BYTES <= 232448, "shared memory of an sm_90 block");
 static_assert(SMEM_BYTES == GA_P_SMEM, "the row's shared memory");
 
-#define GA_FAST_SUM_pipelined 0
-#define GA_FAST_SUM_overlap   0
-#define GA_FAST_SUM_dv128     0
-#define GA_FAST_SUM_dv64      0
-#define GA_FAST_SUM_fast_sum  1
+#define GA_FAST_SUM_overlap  0
+#define GA_FAST_SUM_dv128    0
+#define GA_FAST_SUM_dv64     0
+#define GA_FAST_SUM_fast_sum 1
 /* Registers of a thread of the producer and of consumer warpgroups. Over all warpgroups they add up to at most 504 with
  * two consumers, or 512 with three. */
 #if GA_P_BM == 192
@@ -105,11 +100,6 @@ static_assert(SMEM_BYTES == GA_P_SMEM, "the row's shared memory");
 #define QK_HALF(d, a, b) wgmma_m64n64k32_e4m3_ss(d, a, b, 1)
 #define QK_HALF_NEW      wgmma_m64n64k32_e4m3_ss0
 #endif
-#define GA_IN_S_pipelined 0
-#define GA_IN_S_overlap   1
-#define GA_IN_S_dv128     1
-#define GA_IN_S_dv64      1
-#define GA_IN_S_fast_sum  0
 #if GA_CAT(GA_FAST_SUM_, GA_P_SCHED) /* PV adds products of P and V to the sums of earlier blocks. */
 #define QK0          QK_NEW
 #define PV           GA_CAT3(wgmma_m64n, GA_P_D, k32_e4m3_rs)
@@ -118,7 +108,7 @@ static_assert(SMEM_BYTES == GA_P_SMEM, "the row's shared memory");
 #define PV_ONES0     PV0
 /* QK0 and PV0 read the old contents of their result registers (and ignore them), because these registers also hold
  * S. */
-#elif GA_CAT(GA_IN_S_, GA_P_SCHED)
+#else
 #define QK0(d, a, b)       QK(d, a, b, 0)
 #define PV                 GA_CAT3(wgmma_m64n, GA_CAT(GA_PV_COLS_, GA_P_SCHED), k32_e4m3_rs)
 #define GA_PV_COLS_overlap 64
@@ -127,17 +117,11 @@ static_assert(SMEM_BYTES == GA_P_SMEM, "the row's shared memory");
 #define PV0(d, a, b)       PV(d, a, b, 0)
 #define PV_ONES            wgmma_m64n72k32_e4m3_rs
 #define PV_ONES0(d, a, b)  PV_ONES(d, a, b, 0)
-#else
-#define QK0      QK_NEW
-#define PV       wgmma_m64n64k32_e4m3_rs
-#define PV0      wgmma_m64n64k32_e4m3_rs0
-#define PV_ONES  wgmma_m64n72k32_e4m3_rs
-#define PV_ONES0 wgmma_m64n72k32_e4m3_rs0
 #endif
 
 /* log2 of a row's largest weight in e4m3: OFFSET after the row's reference is set, LIMIT at most. The largest e4m3
  * number is 448 = 2^8.8. */
-#define OFFSET (STAYS || FAST_SUM ? 5.f : 8.f)
+#define OFFSET (DV64 || FAST_SUM ? 5.f : 8.f)
 #define LIMIT  8.75f
 
 GA_DEV const ga_kargs_attn_fp8 *fp8_args(args a) { return (const ga_kargs_attn_fp8 *)a; /* fwd is the first member */ }

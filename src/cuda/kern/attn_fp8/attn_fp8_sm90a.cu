@@ -9,22 +9,19 @@
  *           (GA_ATTN_ROW_V_FINITE).
  * DATA      gmem -TMA-> smem (2 x Q; K, V rings); Q x K smem -wgmma-> S regs -exp2, e4m3-> P regs;
  *           P regs x V smem -wgmma-> part regs -f32-> O regs -> gmem
- * SCHEDULE  pipelined  S of the next block is issued before P V of the current one. P V, in parts of 64 columns,
- *                      overlaps the softmax of the next block. Blocks run one after the other at a tile's edges, in
- *                      masked blocks, and where a V has two scales.
- *           dv64       P V of the current block in parts of 64 columns, two at a time in the registers of S, and S of
+ * SCHEDULE  dv64       P V of the current block in parts of 64 columns, two at a time in the registers of S, and S of
  *                      the next by halves of 64 keys, each as soon as a part has been added; no product is in flight
- *                      during the exponentials. Blocks run one after the other where pipelined does so, too.
+ *                      during the exponentials. Blocks run one after the other at a tile's edges, in masked blocks,
+ *                      and where a V has two scales.
  *           overlap    P V of the current block and S of the next are issued together
  *           dv128      P V first, in the registers of S, 128 columns at a time
  *           fast_sum   as overlap, and P V accumulates over all keys: attn_fp8_fast_sum.h. BN may be 64 or 192 there
- * SOFTMAX   pipelined, dv64: a row's reference puts its largest weight so far at 2^OFFSET, and stays until an exponent
- *           exceeds the limit of too_large (one vote of a warp). O is divided by the sums of the rounded weights, so
- *           that roundings cancel. The tensor cores compute these sums from columns of ones after V. lse uses the sums
- *           of the unrounded weights.
+ * SOFTMAX   dv64: a row's reference puts its largest weight so far at 2^OFFSET, and stays until an exponent exceeds a
+ *           limit (one vote of a warp). O is divided by the sums of the rounded weights, so that roundings cancel. The
+ *           tensor cores compute these sums from columns of ones after V. lse uses the sums of the unrounded weights.
  *           overlap, dv128: running maximum: the largest weight is 2^OFFSET, which e4m3 has exactly. Sums are of
  *           unrounded weights.
- *           fast_sum: as pipelined, with V's scale in the weights; sums are of unrounded weights, without it.
+ *           fast_sum: as dv64, with V's scale in the weights; sums are of unrounded weights, without it.
  * S         e4m3: f32 of the tensor cores; i8: exact integers, converted to floats in place, one conversion each (I2FP,
  *           half the rate of an FMA)
  * SUMS      wgmma adds e4m3 products with 13 fraction bits (docs/log/sums.md): a block's P V starts from zero and is
@@ -78,7 +75,7 @@
 #error "GA_P_PINGPONG: warpgroups take turns at: 0 nothing, 1 issuing products, 2 exponentials"
 #endif
 #ifndef GA_P_SCHED
-#error "GA_P_SCHED: pipelined, overlap, dv128, dv64 or fast_sum, see SCHEDULE"
+#error "GA_P_SCHED: overlap, dv128, dv64 or fast_sum, see SCHEDULE"
 #endif
 #ifndef GA_P_DV
 #error "GA_P_DV: of v and o: that of q and k"
@@ -125,7 +122,7 @@ GA_DEV void add_part(float *o, float *part, float *w, int i, float scale, const 
   const float f0 = scale * factor[0], f1 = scale * factor[1];
   const int n = part_regs(i);
   pin_f32(part, n);
-  if (STAYS && i == PARTS - 1) {
+  if (DV64 && i == PARTS - 1) {
     w[0] = fmaf(part[NPART], factor[0], w[0]);
     w[1] = fmaf(part[NPART + 2], factor[1], w[1]);
   }
@@ -153,7 +150,7 @@ GA_DEV void issue_values(const warpgroup *c, float *o, float *part, uint32_t *p,
 }
 
 /* O += P V of the current V stage while S of the next block is made. */
-GA_DEV void together(const warpgroup *c, float *s, float *part, uint32_t *p, float *o, float *w) {
+GA_DEV void together(const warpgroup *c, float *s, float *part, uint32_t *p, float *o) {
   const float one[2] = {1.f, 1.f};
   float v[2];
   wait_v(c);
@@ -163,45 +160,13 @@ GA_DEV void together(const warpgroup *c, float *s, float *part, uint32_t *p, flo
   value_scales(c, v);
   wgmma_wait(1);
   pin_u32(p, NP);
-  add_part(o, part, w, 0, v[0], one);
+  add_part(o, part, 0, 0, v[0], one);
   release_v(c);
 }
-/* S of the next block has been asked for. P V of the current one runs under its softmax. */
-GA_DEV void overlap_products(warpgroup *c, float *s, float *part, uint32_t *p, float *o, float *m, float *l, float *w) {
-  float f[4], v[2], limit[2], factor[2] = {1.f, 1.f};
-  uint32_t q[4 * PARTS];
-  wait_v(c);
-  issue_pv(c, part, p, 0, 0, BN / 32);
-  pingpong_signal(c, 1);
-  limits(l, limit);
-  wgmma_wait(1);
-  pin_f32(s, NS);
-  numbers(s, NS);
-  release_k(c);
-  block_factors(c, f);
-  exponents(s, 0, f, m); /* every row has seen something: tile_blocks */
-  exponents(s, 1, f + 2, m);
-  const int raise = too_large(s, limit);
-  pingpong_wait(c, 2);
-  if (warp_any(raise)) raise_reference(s, m, l, w, o, factor);
-  GA_UNROLL for (int i = 0; i < PARTS; i++) {
-    weights(s + 16 * i, q + 4 * i, l);
-    wgmma_wait(0);
-    value_scales(c, v);
-    pin_u32(p, NP);
-    if (i == PARTS - 1) release_v(c);
-    add_part(o, part, w, i, v[0], factor);
-    if (i < PARTS - 1) issue_pv(c, part, p, i + 1, 0, BN / 32);
-  }
-  GA_UNROLL for (int i = 0; i < 4 * PARTS; i++) p[i] = q[i];
-  GA_UNROLL for (int i = PARTS; i < 4; i++) weights(s + 16 * i, p + 4 * i, l);
-  pingpong_signal_after(c, p + NP - 4);
-}
-/* Processes the blocks of all tiles as one stream. S of the next block is issued before P V of the current one.
- * Where the next block may be masked, or the current one has two scales of V, products are issued one after the
- * other. */
+/* Processes the blocks of all tiles as one stream. With OVERLAP, S of the next block is issued beside P V of the current
+ * one, unless the current one has two scales of V. */
 GA_DEV void consume_tiles(warpgroup *c) {
-  float s[NS], other[LAST_REGS], o[NO], m[2], l[2], w[2];
+  float s[NS], other[LAST_REGS], o[NO], m[2], l[2];
   float *part = DV128 ? s : other;
   uint32_t p[NP];
   GA_ROLL for (;; advance(c)) {
@@ -210,27 +175,19 @@ GA_DEV void consume_tiles(warpgroup *c) {
       next_tile(c);
     else
       c->n--;
-    const int fresh = edge || ((PIPELINED || MASKED) && c->n >= c->mask_hi);
-    if (PIPELINED && !fresh && !c->two) {
-      wait_k(c);
-      pingpong_wait(c, 1);
-      issue_qk(c, s);
-      overlap_products(c, s, part, p, o, m, l, w);
-      continue;
-    }
     const int have = !edge || c->tiles > 1; /* P of a block */
     pingpong_wait(c, 1);
     if (OVERLAP && have && c->n >= 0 && !two_scales(c)) {
-      together(c, s, part, p, o, w);
-      if (edge) finish_tile(c, o, m, l, w, 2);
+      together(c, s, part, p, o);
+      if (edge) finish_tile(c, o, m, l, l, 2);
     } else {
       if (have) {
         wait_v(c);
         if (!DV128 || two_scales(c))
-          issue_values(c, o, part, p, w, 2);
+          issue_values(c, o, part, p, l, 2);
         else
-          issue_values(c, o, part, p, w, 1);
-        if (edge) finish_tile(c, o, m, l, w, 2);
+          issue_values(c, o, part, p, l, 1);
+        if (edge) finish_tile(c, o, m, l, l, 2);
       }
       if (c->n < 0) break;
       wait_k(c);
@@ -242,9 +199,7 @@ GA_DEV void consume_tiles(warpgroup *c) {
     pin_f32(s, NS);
     numbers(s, NS);
     release_k(c);
-    pingpong_wait(c, 2);
-    softmax(c, s, p, m, l, w, o, edge, fresh);
-    pingpong_signal_after(c, p + NP - 4);
+    softmax(c, s, p, m, l, o, edge, edge || (MASKED && c->n >= c->mask_hi));
   }
   pingpong_signal(c, 1);
 }
@@ -414,7 +369,7 @@ GA_KERNEL(THREADS, 1) GA_KERNEL_ID(GA_GRID_CONST ga_kargs_attn_fp8 k) {
     }
     mbar_init_fence();
   }
-  if (STAYS) {
+  if (DV64) {
     write_ones(sb);
     fence_async_smem();
   }

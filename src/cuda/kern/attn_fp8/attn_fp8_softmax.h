@@ -27,14 +27,12 @@ GA_DEV void block_scales(const warpgroup *c, float *x) {
 GA_DEV void row_factors(const warpgroup *c, float scale, float *f) {
   GA_UNROLL for (int i = 0; i < 2; i++) f[i] = c->factor[I8 ? i : 0] * scale;
 }
-/* Computes the factors from S to log2 units of the current block of K, for each half and row. Records in c->two whether
- * the halves of V have different scales. */
-GA_DEV void block_factors(warpgroup *c, float *f) {
+/* Computes the factors from S to log2 units of the current block of K, for each half and row. */
+GA_DEV void block_factors(const warpgroup *c, float *f) {
   float x[4];
   block_scales(c, x);
   row_factors(c, x[0], f);
   row_factors(c, x[1], f + 2);
-  if (PIPELINED) c->two = warp_any(x[2] != x[3]);
 }
 /* Loads the scales of both halves of the current block of V. */
 GA_DEV void value_scales(const warpgroup *c, float *v) {
@@ -62,16 +60,6 @@ GA_DEV void exponents(float *s, int h, const float *f, const float *ref) {
  * other weights. */
 GA_DEV void limits(const float *l, float *limit) {
   GA_UNROLL for (int i = 0; i < 2; i++) limit[i] = fminf(fmaxf(lg2(l[i]) - 2.f, OFFSET), LIMIT);
-}
-/* Returns 1 if an exponent in this lane exceeds its row's limit. Exponents are compared as integers. Two negative
- * floats would be ordered wrongly, but they are below every limit. */
-GA_DEV int too_large(const float *t, const float *limit) {
-  int a = max3_i32(bits_of(t[0]), bits_of(t[1]), 0), b = max3_i32(bits_of(t[2]), bits_of(t[3]), 0);
-  GA_UNROLL for (int i = 4; i < NS; i += 4) {
-    a = max3_i32(a, bits_of(t[i]), bits_of(t[i + 1]));
-    b = max3_i32(b, bits_of(t[i + 2]), bits_of(t[i + 3]));
-  }
-  return a > bits_of(limit[0]) || b > bits_of(limit[1]);
 }
 /* Updates `most` with the largest exponents of this lane's two rows over 64 keys from key 64 h on. `most` has the bits
  * of floats of at least 0. Floats are compared as integers, so that exponents below 0 change nothing. */
@@ -135,21 +123,19 @@ GA_DEV void weights(const float *t, uint32_t *p, float *l) {
     l[1] += (e[2] + e[3]) + (e[6] + e[7]);
   }
 }
-/* Computes P from S and updates m, l, w and O, while no other block is in flight. fresh: the block may be masked, or
- * may be the first block that a row sees. */
-GA_DEV void softmax(warpgroup *c, float *s, uint32_t *p, float *m, float *l, float *w, float *o, int first, int fresh) {
-  float f[4], ref[2], limit[2], factor[2];
+/* Computes P from S and updates m, l and O, while no other block is in flight. first: the first block of a tile.
+ * masked: the block may be masked. */
+GA_DEV void softmax(const warpgroup *c, float *s, uint32_t *p, float *m, float *l, float *o, int first, int masked) {
+  float f[4], ref[2];
   block_factors(c, f);
   if (first) {
     m[0] = m[1] = GA_NEG_INF;
-    l[0] = l[1] = w[0] = w[1] = 0.f;
+    l[0] = l[1] = 0.f;
   }
-  if (MASKED ? fresh : first) apply_mask(c, s);
-  if (!PIPELINED) running_maximum(s, f, m, l, o);
+  if (masked) apply_mask(c, s);
+  running_maximum(s, f, m, l, o);
   reference(m, ref);
   exponents(s, 0, f, ref);
   exponents(s, 1, f + 2, ref);
-  limits(l, limit);
-  if (PIPELINED && (fresh || warp_any(too_large(s, limit)))) raise_reference(s, m, l, w, o, factor);
   GA_UNROLL for (int i = 0; i < 4; i++) weights(s + 16 * i, p + 4 * i, l);
 }

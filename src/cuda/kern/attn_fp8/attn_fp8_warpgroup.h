@@ -15,8 +15,6 @@ typedef struct {
   int tiles;
   /* n is the block whose S is computed next. Blocks of the current tile from mask_hi on need the mask. */
   int n, mask_hi;
-  /* 1: the two halves of V have different scales, in the block whose P is in registers. */
-  int two;
   /* Factors from Q K^T to log2 units for this lane's two rows, without K's scale. With e4m3 both rows use factor[0]. */
   float factor[2];
 } warpgroup;
@@ -32,7 +30,7 @@ GA_DEV void next_tile(warpgroup *c) {
   const ga_i4 x = lds_i4(slot), y = lds_i4(slot + 16);
   c->tiles++;
   c->n = warp_uniform(x.w);
-  c->mask_hi = STAYS || MASKED ? warp_uniform(y.y) : 0;
+  c->mask_hi = DV64 || MASKED ? warp_uniform(y.y) : 0;
   c->desc_q = desc_k_major(c->at.sb + OFF_Q + (buffer * WGS + (uint32_t)c->at.w) * Q_BYTES);
   if (c->n < 0) return;
   if (I8) {
