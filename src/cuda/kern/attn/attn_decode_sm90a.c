@@ -54,8 +54,8 @@ cuda_attn_cut cuda_attn_packed_cut(const ga_attn_desc *d, int64_t rows, int64_t 
     c.splits = ga_max_i64(1, ga_min_i64(blocks / c.units, ga_div_up(keys_of(d), least)));
   return c;
 }
-/* Divides the work so that each warp of a block takes at least one step. The blocks of a tile form a cluster, which adds
- * up its parts without global memory, in two cases: the keys are few, or the tile has two blocks.
+/* Divides the work so that each warp of a block takes at least one step. The blocks of a tile form a cluster, which
+ * adds up its parts without global memory, in two cases: the keys are few, or the tile has two blocks.
  *
  * Clusters of up to eight blocks take at most three quarters of the multiprocessors, because the device cannot place
  * more of them at once. Pairs fit on all multiprocessors. */

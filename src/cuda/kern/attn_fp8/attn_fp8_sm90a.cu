@@ -163,8 +163,8 @@ GA_DEV void together(const warpgroup *c, float *s, float *part, uint32_t *p, flo
   add_part(o, part, 0, 0, v[0], one);
   release_v(c);
 }
-/* Processes the blocks of all tiles as one stream. With OVERLAP, S of the next block is issued beside P V of the current
- * one, unless the current one has two scales of V. */
+/* Processes the blocks of all tiles as one stream. With OVERLAP, S of the next block is issued beside P V of the
+ * current one, unless the current one has two scales of V. */
 GA_DEV void consume_tiles(warpgroup *c) {
   float s[NS], other[LAST_REGS], o[NO], m[2], l[2];
   float *part = DV128 ? s : other;
