@@ -13,6 +13,7 @@
 #include "core/ctx.h"
 #include "cuda/rt/costs.h"
 #include "ga/collective.h"
+#include "ga/experts.h"
 #include "opdef/ops.h"
 
 #define GENERIC (1u << GA_ISA_generic)
@@ -202,6 +203,20 @@ static void select_collectives(void) {
   }
 }
 
+/* Few and many tokens to 8 of 128 experts. */
+static void routes(void) {
+  for (int i = 0; i < 2; i++) {
+    char text[64];
+    ga_route_desc d = GA_ROUTE_DESC_INIT;
+    d.tokens = i ? 4096 : 1;
+    d.n_experts = 128, d.logits_stride = 128, d.top_k = 8;
+    d.n_groups = d.top_k_groups = 1;
+    d.flags = GA_ROUTE_SORT;
+    (void)snprintf(text, sizeof text, "tokens=%lld 8 of 128", (long long)d.tokens);
+    put_selection(GA_OP_route, &d, text);
+  }
+}
+
 static void others(void) {
   static const ga_dtype weights[] = {GA_F32, GA_F16, GA_BF16, GA_Q4_0, GA_Q8_0, GA_Q4_K, GA_Q6_K};
   rows_of_layer(GA_F32);
@@ -228,6 +243,7 @@ static void others(void) {
   sample.rows = 8;
   put_selection(GA_OP_sample, &sample, "rows");
   select_collectives();
+  routes();
   for (size_t i = 0; i < GA_COUNT_OF(weights); i++) {
     ga_embed_desc embed = GA_EMBED_DESC_INIT;
     embed.tokens = 1;
