@@ -1,4 +1,5 @@
-/* GA, layers with experts (mixture of experts): ga_route chooses the experts of each token.
+/* GA, layers with experts (mixture of experts): ga_route chooses the experts of each token, ga_expert_gemm multiplies
+ * by their matrices.
  *
  * ga_route, for the logits z of a token:
  *
@@ -34,12 +35,31 @@
  *   Llama 4                             SIGMOID                                            top_k 1
  *   DeepSeek V4                         SQRT_SOFTPLUS            yes   SUM                 scale; first layers: vocab
  *
+ * ga_expert_gemm, for a token t, its slot j with expert e and weight w, and x a row of X:
+ *
+ *   IN   u = x W[e]^T + bias[e]                        x is row t
+ *        g = x W_gate[e]^T + bias_gate[e]              with GATED; then both are clamped
+ *        y = act(g) * (u + up_offset), or act(u)       y is the slot's row
+ *   OUT  y = sum over j of w (x W[e]^T + bias[e]), + residual     x is the slot's row, y is row t
+ *
+ * The slot's row is t * top_k + j; with SORTED place[t * top_k + j]. With WEIGHTS IN multiplies x by w (Llama 4). OUT
+ * adds a token's results in an order of their experts and slots, whatever the other tokens are. A row of Y depends on
+ * its token alone, and experts without rows are not read. Numbers of experts, offsets and order are checked by CPU
+ * contexts alone: GA_ERR_ARG names the first that is out of range.
+ *
+ *   family                            activation
+ *   most                              GATED, SILU; Gemma 4 GELU_TANH
+ *   gpt-oss, MiniMax M3               GATED, SILU, act_alpha 1.702, CLAMP_BEFORE, limit 7, up_offset 1
+ *   DeepSeek V4                       GATED, SILU, CLAMP_BEFORE, limit 10
+ *   Step 3.5                          GATED, SILU, CLAMP_AFTER
+ *   Nemotron H                        RELU2
+ *
  * Sources: arXiv 1701.06538 (experts), 2401.04088 (Mixtral), 2405.04434 (DeepSeek V2), 2412.19437 (DeepSeek V3).
  */
 #ifndef GA_EXPERTS_H
 #define GA_EXPERTS_H
 
-#include "ga/ctx.h"
+#include "ga/gemm.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -116,6 +136,71 @@ typedef struct ga_route_io {
 
 GA_DECLARE_OP(route)
 /* --- end of src/op/route.toml --- */
+
+/* --- src/op/expert_gemm.toml: ga_expert_form ga_expert_clamp ga_expert_flags desc io functions --- */
+typedef enum ga_expert_form {
+  GA_EXPERT_IN = 0, /* from tokens to their slots: up, or gate and up, with the activation */
+  GA_EXPERT_OUT = 1 /* from slots back to tokens: down, and the sum of a token's slots */
+} ga_expert_form;
+
+/* Where limit bounds g and u, or act(g) and u; needs GATED. NaN stays NaN. */
+typedef enum ga_expert_clamp {
+  GA_EXPERT_CLAMP_NONE = 0,
+  GA_EXPERT_CLAMP_BEFORE = 1, /* g = min(g, limit) and u = max(-limit, min(u, limit)), before the activation */
+  GA_EXPERT_CLAMP_AFTER = 2   /* act(g) = min(act(g), limit), and u as in BEFORE */
+} ga_expert_clamp;
+
+typedef enum ga_expert_flags {
+  GA_EXPERT_GATED = 1,    /* IN: act(g) * (u + up_offset) in place of act(u) */
+  GA_EXPERT_BIAS = 2,     /* adds each expert's bias to its products */
+  GA_EXPERT_WEIGHTS = 4,  /* multiplies by a slot's weight: IN the row of X, OUT the slot's result with its bias */
+  GA_EXPERT_RESIDUAL = 8, /* OUT: adds residual */
+  GA_EXPERT_SORTED = 16   /* slots' rows, of Y in IN and of X in OUT, are sorted by expert; else by token and slot */
+} ga_expert_flags;
+
+/* Multiplies rows by the matrices of the experts that ga_route chose, and applies biases and activations, or adds a
+ * token's results up. The head of this file says how. */
+typedef struct ga_expert_gemm_desc {
+  size_t struct_size;
+  int64_t tokens; /* number of tokens; tokens * top_k is at most 2^31 - 1 */
+  int64_t n, k;   /* numbers of rows and columns of an expert's matrix */
+  int64_t x_stride, y_stride;
+  /* rows of W, and elements of biases, from one expert to the next; at least n, 0 = n. 2 n if gate and up share a
+   * stack */
+  int64_t expert_rows;
+  int32_t n_experts;        /* number of experts, 1 to 1024 */
+  int32_t top_k;            /* number of experts of a token, 1 to 64 */
+  int32_t form;             /* ga_expert_form */
+  int32_t w_dtype;          /* ga_dtype of W and W_gate: any weight type */
+  int32_t x_dtype, y_dtype; /* ga_dtype of X and of Y: f32, f16, bf16 */
+  /* ga_layout of W and W_gate. Packed: as ga_pack packs the stack's n_experts * expert_rows rows, where expert_rows is
+   * a multiple of 16 */
+  int32_t w_layout;
+  int32_t act;      /* IN: the activation, a ga_act_kind up to RELU2; OUT: 0 */
+  int32_t clamp;    /* ga_expert_clamp */
+  float act_alpha;  /* SILU is g / (1 + e^(-act_alpha g)); 1 for other activations */
+  float limit;      /* bound of the clamp, above 0; 0 without clamp */
+  float up_offset;  /* with GATED: addend of u, such as 1 in gpt-oss */
+  uint32_t flags;   /* ga_expert_flags */
+  int32_t reserved; /* must be 0 */
+} ga_expert_gemm_desc;
+#define GA_EXPERT_GEMM_DESC_INIT \
+  { sizeof(ga_expert_gemm_desc), 0, 0, 0, 0, 0, 0, 0, 0, 0, GA_F32, GA_F32, GA_F32, 0, 0, 0, 1.0f, 0.0f, 0.0f, 0, 0 }
+
+typedef struct ga_expert_gemm_io {
+  const void *x;          /* IN: [tokens, k]; OUT: [tokens * top_k, k], rows in the order in which IN writes them */
+  const void *w, *w_gate; /* stacks [n_experts, n, k]; w_gate with GATED */
+  /* with BIAS: [n_experts, n], expert_rows elements from one expert to the next; bias_gate with GATED */
+  const float *bias, *bias_gate;
+  void *y;                /* output. IN: [tokens * top_k, n]; OUT: [tokens, n]. Must overlap no input but residual */
+  const void *residual;   /* with RESIDUAL: [tokens, n] of y's type and stride; may be y */
+  const int32_t *experts; /* without SORTED: [tokens, top_k] experts, 0 to n_experts - 1 */
+  const float *weights;   /* with WEIGHTS: [tokens, top_k] */
+  const int32_t *offsets, *order, *place; /* with SORTED: as ga_route writes them */
+} ga_expert_gemm_io;
+
+GA_DECLARE_OP(expert_gemm)
+/* --- end of src/op/expert_gemm.toml --- */
 
 #ifdef __cplusplus
 }
