@@ -222,6 +222,51 @@ value_id build_attention_bidirectional(graph_builder *b, value_id q, value_id k,
   return append_attention(b, (node_attention){.q = q, .k = k, .v = v, .window = window, .has_alibi = has_alibi});
 }
 
+value_id build_route(graph_builder *b, value_id x, weight_id bias) {
+  const ga_hparams *p = &b->model->hparams;
+  if (!is_value(b, x) || !require(b, value_cols(b, x) == p->n_experts, "chooses among other columns than experts") ||
+      !require(b, b->graph->values[x].rows == ROWS_TOKENS, "chooses experts for some tokens alone") ||
+      !fits_or_none(b, bias, p->n_experts))
+    return NO_VALUE;
+  const node_route as = {.x = x, .bias = weight_here(b, bias)};
+  b->graph->n_chosen = p->n_experts_used;
+  return append_node(b, (ga_node){.kind = NODE_ROUTE, .as.route = as}, ROWS_TOKENS,
+                     graph_route_words(p->n_experts, p->n_experts_used));
+}
+
+/* The architecture lists the stack, whose matrices have as many columns as x. */
+static bool stack_fits(graph_builder *b, weight_id w, int64_t cols) {
+  return require(b, ga_arch_has_weight(&b->model->hparams, w, b->layer) && ga_weight_specs[w].kind == KIND_STACK,
+                 "has experts of a tensor that is no stack of the architecture") &&
+         require(b, ga_weight_dim(&b->model->hparams, ga_weight_specs[w].cols) == cols,
+                 "has experts of other columns than their input");
+}
+
+/* x has rows of that space, and route is a route. */
+static bool takes_route(graph_builder *b, value_id x, ga_row_space rows, value_id route) {
+  return is_value(b, x) && is_value(b, route) &&
+         require(b, b->graph->nodes[b->graph->values[route].producer].kind == NODE_ROUTE,
+                 "has experts without a route") &&
+         require(b, b->graph->values[x].rows == rows, "has experts of other rows than theirs");
+}
+
+value_id build_expert_in(graph_builder *b, value_id x, value_id route, weight_id gate, weight_id up, int32_t act) {
+  if (!takes_route(b, x, ROWS_TOKENS, route) || !stack_fits(b, up, value_cols(b, x)) ||
+      !stack_fits(b, gate, value_cols(b, x)))
+    return NO_VALUE;
+  const node_expert_in as = {
+      .x = x, .route = route, .gate = weight_here(b, gate), .up = weight_here(b, up), .act = act};
+  return append_node(b, (ga_node){.kind = NODE_EXPERT_IN, .as.expert_in = as}, ROWS_CHOSEN,
+                     ga_weight_dim(&b->model->hparams, ga_weight_specs[up].rows));
+}
+
+value_id build_expert_out(graph_builder *b, value_id x, value_id route, weight_id down) {
+  if (!takes_route(b, x, ROWS_CHOSEN, route) || !stack_fits(b, down, value_cols(b, x))) return NO_VALUE;
+  const node_expert_out as = {.x = x, .route = route, .down = weight_here(b, down)};
+  return append_node(b, (ga_node){.kind = NODE_EXPERT_OUT, .as.expert_out = as}, ROWS_TOKENS,
+                     ga_weight_dim(&b->model->hparams, ga_weight_specs[down].rows));
+}
+
 /* Copies inputs and weights into the node, and checks that all are there. */
 static bool take_op_inputs(graph_builder *b, const value_id *x, const weight_id *w, node_op *as) {
   for (int32_t i = 0; i < as->op->n_inputs; i++) {

@@ -72,6 +72,12 @@ value_id block_ffn(graph_builder *b, value_id h, int32_t act) {
   return build_linear(b, build_act(b, act, up), W_DOWN, build_if_present(b, W_DOWN_B));
 }
 
+value_id block_experts(graph_builder *b, value_id h, int32_t act) {
+  const value_id route = build_route(b, build_linear(b, h, W_ROUTER, W_NONE), W_NONE); /* of logits [T, n_experts] */
+  const value_id y = build_expert_in(b, h, route, W_GATE_EXPERTS, W_UP_EXPERTS, act);  /* [T * n_chosen, F] */
+  return build_expert_out(b, y, route, W_DOWN_EXPERTS);                                /* [T, d] */
+}
+
 /* --- layers --- */
 
 value_id block_layer_norm_decoder(graph_builder *b, value_id x, int32_t window, int32_t act) {
