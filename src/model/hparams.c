@@ -124,7 +124,7 @@ ga_status hparams_experts(const ga_model_file *file, ga_hparams *p) {
 }
 
 /* Reads by which function logits become scores: GGUF's numbers of functions. */
-static ga_status read_scores(const ga_model_file *file, ga_hparams *p) {
+static ga_status read_router_scores(const ga_model_file *file, ga_hparams *p) {
   static const ga_route_scores of_gguf[] = {0, GA_ROUTE_SOFTMAX, GA_ROUTE_SIGMOID, GA_ROUTE_SOFTMAX_CHOSEN,
                                             GA_ROUTE_SQRT_SOFTPLUS};
   char text[GA_HPARAM_KEY_BYTES];
@@ -159,11 +159,11 @@ ga_status hparams_router(const ga_model_file *file, const ga_router *usual, ga_h
              "%d experts, of which a token chooses %d; GA has at most %d and %d", p->n_experts, p->n_experts_used,
              ROUTER_EXPERTS, ROUTER_CHOSEN);
   p->router = *usual;
-  GA_TRY(read_scores(file, p));
+  GA_TRY(read_router_scores(file, p));
   GA_TRY(read_renorm(file, p));
   GA_TRY(hparams_int(file, p, "expert_group_count", usual->n_groups, 0, p->n_experts, &p->router.n_groups));
-  GA_TRY(hparams_int(file, p, "expert_group_used_count", usual->top_k_groups, 0, p->n_experts,
-                     &p->router.top_k_groups));
+  GA_TRY(
+      hparams_int(file, p, "expert_group_used_count", usual->top_k_groups, 0, p->n_experts, &p->router.top_k_groups));
   return hparams_float(file, p, "expert_weights_scale", usual->scale, 1e-6, 1e6, &p->router.scale);
 }
 

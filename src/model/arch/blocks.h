@@ -36,8 +36,8 @@ value_id block_joined_ffn(graph_builder *b, value_id h, int32_t act);
 /* Returns [T, d] = W_down act(W_up h). */
 value_id block_ffn(graph_builder *b, value_id h, int32_t act);
 
-/* Returns [T, d] = the sum over the experts that each token chooses by W_router h, by their weights, of W_down (act(W_gate
- * h) * W_up h). */
+/* Returns [T, d] = the weighted sum of W_down (act(W_gate h) * W_up h) over the experts that each token chooses by
+ * W_router h. */
 value_id block_experts(graph_builder *b, value_id h, int32_t act);
 
 /* Appends a decoder layer with layer norms before attention and before an ungated feed-forward: x [T, d] -> [T, d]. */

@@ -1,5 +1,6 @@
-/* Qwen3 with experts (Qwen3-30B-A3B, Qwen3-Coder): arXiv 2505.09388. Attention is Qwen3's. Each layer has experts in place
- * of one feed-forward. A token's weights are the softmax over all experts, divided by their sum over the chosen ones. */
+/* Qwen3 with experts (Qwen3-30B-A3B, Qwen3-Coder): arXiv 2505.09388. Attention is Qwen3's. Each layer has experts in
+ * place of one feed-forward. A token's weights are the softmax over all experts, divided by their sum over the chosen
+ * ones. */
 #include "base/status.h"
 #include "ga/experts.h"
 #include "ga/gemm.h"
