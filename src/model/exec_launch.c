@@ -277,6 +277,7 @@ ga_attn_desc exec_attn_desc(const ga_hparams *p, int32_t seqs, int32_t max_q, in
   d.kv_scale_tokens = kv == GA_E4M3 ? 1 : 0;
   d.flags = GA_ATTN_CAUSAL | GA_ATTN_VARLEN | GA_ATTN_PAGED | GA_ATTN_KV_READY |
             GA_ATTN_KEEP_PADDING; /* only the store is still under way */
+  if (p->has_sinks) d.flags |= GA_ATTN_SINKS;
   d.page_size = GA_KV_PAGE;
   d.scale = p->attn_scale;
   d.softcap = p->attn_softcap;
@@ -312,6 +313,7 @@ static ga_status run_attention_of(const ga_exec *e, const launch *l, const attn_
                    .kv_len = step->kv_len + first,
                    .page_table =
                        step->pages[kv->kinds.of_layer[l->layer][MEMORY_PAGES]].page_table + first * step->page_stride,
+                   .sinks = vector_at(e, node->sinks),
                    .q_tokens = part->n_tokens,
                    .page_table_stride = memory.stride};
   io.q_stride = (ga_attn_strides){.token = exec_stride(e, node->q), .head = p->head_dim};
@@ -399,11 +401,18 @@ static ga_status run_expert_in(const ga_exec *e, const launch *l) {
   const ga_route_io route = route_arrays(e, n->route);
   ga_expert_gemm_desc d = exec_expert_desc(&e->model->hparams, up, e->step->n_tokens, GA_EXPERT_IN);
   d.act = n->act;
+  d.clamp = e->model->hparams.expert_act.clamp;
+  d.limit = e->model->hparams.expert_act.limit;
+  d.act_alpha = e->model->hparams.expert_act.act_alpha;
+  d.up_offset = e->model->hparams.expert_act.up_offset;
+  if (n->up_bias.id != W_NONE) d.flags |= GA_EXPERT_BIAS;
   d.x_stride = exec_stride(e, n->x);
   d.y_stride = exec_stride(e, l->as.expert_in.y);
   const ga_expert_gemm_io io = {.x = exec_rows(e, n->x),
                                 .w = up->data,
                                 .w_gate = gate->data,
+                                .bias = vector_at(e, n->up_bias),
+                                .bias_gate = vector_at(e, n->gate_bias),
                                 .y = exec_rows(e, l->as.expert_in.y),
                                 .offsets = route.offsets,
                                 .order = route.order,
@@ -417,10 +426,12 @@ static ga_status run_expert_out(const ga_exec *e, const launch *l) {
   const ga_route_io route = route_arrays(e, o->node.route);
   ga_expert_gemm_desc d = exec_expert_desc(&e->model->hparams, down, e->step->n_tokens, GA_EXPERT_OUT);
   if (o->residual != NO_VALUE) d.flags |= GA_EXPERT_RESIDUAL;
+  if (o->node.bias.id != W_NONE) d.flags |= GA_EXPERT_BIAS;
   d.x_stride = exec_stride(e, o->node.x);
   d.y_stride = exec_stride(e, o->y);
   const ga_expert_gemm_io io = {.x = exec_rows(e, o->node.x),
                                 .w = down->data,
+                                .bias = vector_at(e, o->node.bias),
                                 .y = exec_rows(e, o->y),
                                 .residual = exec_rows(e, o->residual),
                                 .weights = route.weights,

@@ -100,7 +100,8 @@ typedef struct node_attention {
   int32_t window; /* a query sees keys at distances below this; 0: all keys */
   float scale;
   bool has_memory;
-  bool has_alibi; /* logits fall by the head's slope for each token of distance */
+  bool has_alibi;   /* logits fall by the head's slope for each token of distance */
+  weight_ref sinks; /* with has_memory: a sink logit for each head of q */
 } node_attention;
 
 typedef struct node_slice {
@@ -124,13 +125,15 @@ typedef struct node_route {
 
 typedef struct node_expert_in {
   value_id x, route;
-  weight_ref up, gate; /* stacks of matrices [n_experts, columns of y, columns of x] */
-  int32_t act;         /* activation, a ga_act_kind */
+  weight_ref up, gate;           /* stacks of matrices [n_experts, columns of y, columns of x] */
+  weight_ref up_bias, gate_bias; /* [n_experts, columns of y]; both or none */
+  int32_t act;                   /* activation, a ga_act_kind */
 } node_expert_in;
 
 typedef struct node_expert_out {
   value_id x, route;
   weight_ref down; /* stack of matrices [n_experts, columns of y, columns of x] */
+  weight_ref bias; /* [n_experts, columns of y] */
 } node_expert_out;
 
 #define OP_INPUTS  6

@@ -81,6 +81,7 @@ static void put_attention(line *l, const node_attention *n) {
   put_format(l, "%s(%%%d, %%%d, %%%d)", n->has_memory ? "attention" : "attention_bidirectional", n->q, n->k, n->v);
   if (n->window) put_format(l, " window %d", n->window);
   if (n->has_alibi) put_format(l, " alibi");
+  if (n->sinks.id != W_NONE) put_format(l, " sinks");
   put_format(l, " scale %g", (double)n->scale);
 }
 
@@ -102,12 +103,15 @@ static void put_expert_in(line *l, const node_expert_in *n) {
   put_format(l, "expert_in(%%%d, %%%d", n->x, n->route);
   put_weight_name(l, n->gate);
   put_weight_name(l, n->up);
+  put_weight_name(l, n->gate_bias);
+  put_weight_name(l, n->up_bias);
   put_format(l, ") %s", act_text(n->act));
 }
 
 static void put_expert_out(line *l, const node_expert_out *n) {
   put_format(l, "expert_out(%%%d, %%%d", n->x, n->route);
   put_weight_name(l, n->down);
+  put_weight_name(l, n->bias);
   put_format(l, ")");
 }
 

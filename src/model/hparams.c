@@ -159,6 +159,7 @@ ga_status hparams_router(const ga_model_file *file, const ga_router *usual, ga_h
              "%d experts, of which a token chooses %d; GA has at most %d and %d", p->n_experts, p->n_experts_used,
              ROUTER_EXPERTS, ROUTER_CHOSEN);
   p->router = *usual;
+  p->expert_act.act_alpha = 1;
   GA_TRY(read_router_scores(file, p));
   GA_TRY(read_renorm(file, p));
   GA_TRY(hparams_int(file, p, "expert_group_count", usual->n_groups, 0, p->n_experts, &p->router.n_groups));

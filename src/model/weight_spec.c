@@ -29,6 +29,7 @@ int64_t ga_weight_dim(const ga_hparams *p, weight_dim dim) {
   case DIM_QKV: return heads * d + kv * d + kv * dv;
   case DIM_O: return heads * dv;
   case DIM_HEAD: return d;
+  case DIM_HEADS: return heads;
   case DIM_VOCAB: return p->vocab;
   case DIM_CONTEXT: return p->context;
   case DIM_TYPES: return 2;
@@ -43,7 +44,8 @@ int32_t ga_weight_dims(const ga_hparams *p, weight_id id, int64_t dims[GA_WEIGHT
   int32_t n = 0;
   if (s->kind == KIND_STACK) dims[n++] = ga_weight_dim(p, DIM_EXPERTS);
   if (s->kind != KIND_VECTOR) dims[n++] = ga_weight_dim(p, s->rows);
-  dims[n++] = ga_weight_dim(p, s->cols);
+  const bool is_row_each = s->kind == KIND_VECTOR && s->rows == DIM_EXPERTS;
+  dims[n++] = ga_weight_dim(p, s->cols) * (is_row_each ? ga_weight_dim(p, DIM_EXPERTS) : 1);
   return n;
 }
 

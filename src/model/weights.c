@@ -376,6 +376,12 @@ static ga_status load_vector(loader *l, const ga_model_tensor *t, bool is_norm, 
 static ga_status check_shape(const ga_hparams *p, const weight_spec *spec, const ga_model_tensor *t,
                              bool is_transposed) {
   int64_t rows = ga_weight_dim(p, spec->rows), cols = ga_weight_dim(p, spec->cols);
+  if (spec->kind == KIND_VECTOR && spec->rows == DIM_EXPERTS) {
+    GA_REQUIRE(t->view.n_dims == 2 && t->view.dim[0] == rows && t->view.dim[1] == cols, GA_ERR_SHAPE,
+               "%s has %d dimensions, the first %lld; must be [%lld, %lld]", t->name, t->view.n_dims,
+               (long long)(t->view.n_dims ? t->view.dim[0] : 0), (long long)rows, (long long)cols);
+    return GA_OK;
+  }
   if (spec->kind == KIND_VECTOR) {
     const bool is_row_each = spec->rows == DIM_HEAD && t->view.n_dims == 2 && t->view.dim[1] == p->head_dim &&
                              t->view.dim[0] * p->head_dim == cols;

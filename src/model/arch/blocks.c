@@ -73,9 +73,9 @@ value_id block_ffn(graph_builder *b, value_id h, int32_t act) {
 }
 
 value_id block_experts(graph_builder *b, value_id h, int32_t act) {
-  const value_id route = build_route(b, build_linear(b, h, W_ROUTER, W_NONE), W_NONE); /* of logits [T, n_experts] */
-  const value_id y = build_expert_in(b, h, route, W_GATE_EXPERTS, W_UP_EXPERTS, act);  /* [T * n_chosen, F] */
-  return build_expert_out(b, y, route, W_DOWN_EXPERTS);                                /* [T, d] */
+  const value_id logits = build_linear(b, h, W_ROUTER, build_if_present(b, W_ROUTER_B)); /* [T, n_experts] */
+  const value_id route = build_route(b, logits, W_NONE);
+  return build_expert_out(b, build_expert_in(b, h, route, act), route);
 }
 
 /* --- layers --- */

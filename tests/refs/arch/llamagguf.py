@@ -65,7 +65,7 @@ def logits(w, ids):
     return decoder_logits(w, ids, gated)
 
 
-EXPERTS, CHOSEN, EXPERT_FF = 8, 3, 24
+EXPERTS, CHOSEN, EXPERT_FF = 8, 3, 32
 
 
 def expert_sizes(arch):
