@@ -242,6 +242,35 @@ static void look_at_stacks(ga_ctx *ctx) {
   assert_memory_equal(h[0], h[1], sizeof h[0]);
 }
 
+/* A packed stack of matrices that begin every 16 rows, beside the same numbers in native layout. Devices that pack
+ * nothing, or multiply by nothing packed, are passed over. */
+static void look_at_packed(ga_ctx *ctx) {
+  static layer l;
+  static float stack[EXPERTS][16][WIDTH], h[2][SLOTS][FF];
+  void *packed;
+  uint64_t bytes;
+  routing r;
+  ga_plan *plan;
+  make_layer(&l);
+  for (int e = 0; e < EXPERTS; e++) memcpy(stack[e], l.up[e], sizeof l.up[e]);
+  route_layer(ctx, &l, TOKENS, &r);
+  ga_expert_gemm_desc d = expert_desc_of(TOKENS, GA_EXPERT_IN, GA_EXPERT_SORTED);
+  d.expert_rows = 16;
+  multiply_experts(ctx, &d, (ga_expert_gemm_io){.x = l.x, .w = stack, .y = h[0]}, &r);
+  ga_pack_desc pack = GA_PACK_DESC_INIT;
+  pack.n = (int64_t)EXPERTS * 16, pack.k = WIDTH;
+  pack.w_dtype = GA_F32, pack.w_layout = d.w_layout = GA_LAYOUT_X16;
+  if (ga_pack_bytes(ctx, &pack, &bytes) == GA_ERR_UNSUPPORTED) return;
+  if (ga_expert_gemm_plan(ctx, &d, &plan) == GA_ERR_UNSUPPORTED) return;
+  ga_plan_destroy(plan);
+  assert_int_equal(ga_buffer_alloc(ctx, bytes, &packed), GA_OK);
+  assert_int_equal(ga_pack(ctx, &pack, stack, packed, NULL), GA_OK);
+  multiply_experts(ctx, &d, (ga_expert_gemm_io){.x = l.x, .w = packed, .y = h[1]}, &r);
+  for (int i = 0; i < SLOTS; i++)
+    for (int c = 0; c < FF; c++) assert_true(fabsf(h[0][i][c] - h[1][i][c]) <= 1e-5f * (1 + fabsf(h[0][i][c])));
+  ga_buffer_free(ctx, packed);
+}
+
 static void refused_expert_plan(ga_ctx *ctx, ga_expert_gemm_desc d, ga_status want, const char *text) {
   ga_plan *plan;
   const ga_status got = ga_expert_gemm_plan(ctx, &d, &plan);
@@ -315,6 +344,7 @@ static void look_at_experts(ga_ctx *ctx) {
   look_at_families(ctx);
   look_at_rows(ctx);
   look_at_stacks(ctx);
+  look_at_packed(ctx);
   look_at_refusals(ctx);
   look_at_refused_calls(ctx);
 }

@@ -11,8 +11,8 @@
 #include "cpu/cpu_kernels.h"
 #include "ga/experts.h"
 
-#define EXPERT_MOST_COLS 8  /* Largest number of sorted rows that are multiplied at once. */
-#define EXPERT_MOST_UNIT 16 /* Largest number of rows of W in a unit. */
+#define EXPERT_MOST_COLS 32 /* Largest number of sorted rows that are multiplied at once. */
+#define EXPERT_MOST_UNIT 32 /* Largest number of rows of W in a unit. */
 
 typedef struct expert_job expert_job;
 
@@ -26,17 +26,19 @@ typedef struct expert_kind {
   const void *(*open)(const expert_job *job, const void *w, int64_t row, int64_t left, int thread, int set);
   /* Returns how many of an expert's next `left` sorted rows are multiplied at once. */
   int64_t (*cols)(const expert_job *job, int64_t left);
-  /* Computes out[c][unit], the products of a unit with sorted row p + c. */
-  void (*multiply)(const expert_job *job, const void *unit, int64_t p, int64_t cols, float *out);
+  /* Computes out[c][unit], the products of a unit of the i-th active expert with sorted row p + c. */
+  void (*multiply)(const expert_job *job, const void *unit, int32_t i, int64_t p, int64_t cols, float *out);
   /* Replaces t[cols][unit] by the activation `act`: SILU or one of the two GELUs. */
   void (*activate)(const expert_job *job, int32_t act, int64_t cols, float *t);
+  /* Ends a thread's work with its units. NULL: there is nothing to end. */
+  void (*close)(void);
 } expert_kind;
 
 struct expert_job {
   const ga_expert_gemm_desc *d;
   const ga_expert_gemm_io *a;
   const expert_kind *kind;
-  const void *impl; /* the kernel's ga_x16_impl, or NULL */
+  const void *impl; /* what the kernel's row names, or NULL */
   void *rows;       /* rows of X by sorted row, as `load` has brought them */
   float *scratch;   /* units that threads have opened */
   /* --- set by cpu_expert_run --- */

@@ -142,8 +142,9 @@ static void put_expert_rows(const expert_job *job, int64_t col, int64_t n, int64
 
 /* --- work --- */
 
-/* Multiplies unit u of expert e with all of the expert's rows. */
-static void multiply_expert_unit(const expert_job *job, int32_t e, int64_t u, int thread) {
+/* Multiplies unit u of the i-th active expert with all of the expert's rows. */
+static void multiply_expert_unit(const expert_job *job, int32_t i, int64_t u, int thread) {
+  const int32_t e = job->active[i];
   const ga_expert_gemm_desc *d = job->d;
   const expert_kind *kind = job->kind;
   const int64_t col = u * kind->unit, left = d->n - col, n = ga_min_i64(kind->unit, left);
@@ -154,23 +155,24 @@ static void multiply_expert_unit(const expert_job *job, int32_t e, int64_t u, in
   GA_ALIGNED(64) float t[EXPERT_MOST_COLS * EXPERT_MOST_UNIT], g[EXPERT_MOST_COLS * EXPERT_MOST_UNIT];
   for (int64_t p = job->offsets[e], cols; p < end; p += cols) {
     cols = kind->cols(job, end - p);
-    kind->multiply(job, up, p, cols, t);
+    kind->multiply(job, up, i, p, cols, t);
     weigh_products(job, job->a->bias, e, col, n, p, cols, t);
-    if (gated) kind->multiply(job, gate, p, cols, g);
+    if (gated) kind->multiply(job, gate, i, p, cols, g);
     if (gated) weigh_products(job, job->a->bias_gate, e, col, n, p, cols, g);
     if (d->form == GA_EXPERT_IN) apply_gate(job, cols, t, g);
     put_expert_rows(job, col, n, p, cols, t);
   }
+  if (kind->close) kind->close();
 }
 
-static void multiply_run(const expert_job *job, int32_t e, int64_t run, int thread) {
+static void multiply_run(const expert_job *job, int32_t i, int64_t run, int thread) {
   const int64_t end = ga_min_i64((run + 1) * job->chunk, job->units);
-  for (int64_t u = run * job->chunk; u < end; u++) multiply_expert_unit(job, e, u, thread);
+  for (int64_t u = run * job->chunk; u < end; u++) multiply_expert_unit(job, i, u, thread);
 }
 
 static void run_in(void *arg, int64_t i, int thread) {
   const expert_job *job = arg;
-  multiply_run(job, job->active[i / job->runs], i % job->runs, thread);
+  multiply_run(job, (int32_t)(i / job->runs), i % job->runs, thread);
 }
 
 /* Writes what a run's columns of Y begin with: residual, or 0. */
@@ -191,7 +193,7 @@ static void begin_sums(const expert_job *job, int64_t run) {
 static void run_out(void *arg, int64_t run, int thread) {
   const expert_job *job = arg;
   begin_sums(job, run);
-  for (int32_t i = 0; i < job->n_active; i++) multiply_run(job, job->active[i], run, thread);
+  for (int32_t i = 0; i < job->n_active; i++) multiply_run(job, i, run, thread);
 }
 
 static void load_range(void *arg, int64_t begin, int64_t end, int thread) {

@@ -6,13 +6,14 @@
 #include "cpu/cpu_expert.h"
 #include "cpu/cpu_gemm_x16.h"
 
-/* Legality: f32 X and Y, and the kernel's own weights and layout. */
+/* Legality: f32 X and Y, the kernel's own weights and layout, and at least rows_min rows an expert on average. */
 const char *ga_cpu_expert_ok(const ga_kernel *kernel, const void *desc, const ga_caps *caps) {
   (void)caps;
   const ga_expert_gemm_desc *d = desc;
   if (d->w_dtype != (int32_t)kernel->dtype[0]) return "another weight type";
   if (d->w_layout != (int32_t)kernel->layout) return "another weight layout";
-  return d->x_dtype != GA_F32 || d->y_dtype != GA_F32 ? "x and y must be f32" : NULL;
+  if (d->x_dtype != GA_F32 || d->y_dtype != GA_F32) return "x and y must be f32";
+  return d->tokens * d->top_k < (int64_t)kernel->rows_min * d->n_experts ? "too few rows for each expert" : NULL;
 }
 
 static const void *open_panel(const expert_job *job, const void *w, int64_t row, int64_t left, int thread, int set) {
@@ -57,12 +58,14 @@ static void copy_sorted_rows(const expert_job *job, int64_t begin, int64_t end) 
            (size_t)d->k * sizeof(float));
 }
 
-static void multiply_rounded(const expert_job *job, const void *unit, int64_t p, int64_t cols, float *out) {
+static void multiply_rounded(const expert_job *job, const void *unit, int32_t i, int64_t p, int64_t cols, float *out) {
+  (void)i;
   const ga_x16_impl *impl = job->impl;
   impl->micro[cols](unit, (const ga_x16_act *)job->rows + p * (job->d->k / 32), 0, job->d->k, out);
 }
 
-static void multiply_copied(const expert_job *job, const void *unit, int64_t p, int64_t cols, float *out) {
+static void multiply_copied(const expert_job *job, const void *unit, int32_t i, int64_t p, int64_t cols, float *out) {
+  (void)i;
   const ga_x16_impl *impl = job->impl;
   impl->micro[cols](unit, (const float *)job->rows + p * job->d->k, job->d->k, job->d->k, out);
 }

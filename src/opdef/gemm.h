@@ -25,7 +25,7 @@ typedef enum ga_gemm_row_flags {
 } ga_gemm_row_flags;
 
 /* Flags of the kernels of products by experts, with the values and meaning that products of one matrix give them. */
-enum { GA_EXPERT_GEMM_ROW_Q15_ACT = GA_GEMM_ROW_Q15_ACT };
+enum { GA_EXPERT_GEMM_ROW_Q15_ACT = GA_GEMM_ROW_Q15_ACT, GA_EXPERT_GEMM_ROW_BF16 = GA_GEMM_ROW_BF16 };
 
 /* Returns the ga_gemm_row_flags of a kernel; 0 for a kernel of another op. */
 static inline uint32_t ga_gemm_row_flags_of(const ga_kernel *k) {

@@ -8,6 +8,7 @@
 #include "ga/experts.h"
 #include "ref/ref.h"
 #include "verify/check/check.h"
+#include "verify/check/error.h"
 #include "verify/check/packed.h"
 
 #define MAX_WORK    100000 /* multiply-adds of a draw: the oracle is slow */
@@ -22,6 +23,7 @@ static const ga_dtype weights[] = {GA_F32,    GA_F16,    GA_BF16,  GA_E4M3,  GA_
                                    GA_IQ4_NL, GA_IQ4_XS, GA_MXFP4, GA_NVFP4, GA_E4M3_128};
 
 static bool rounds_x(const ga_kernel *kernel) { return kernel->op_flags & GA_EXPERT_GEMM_ROW_Q15_ACT; }
+static bool takes_bf16(const ga_kernel *kernel) { return kernel->op_flags & GA_EXPERT_GEMM_ROW_BF16; }
 static int64_t drawn_slots(const ga_expert_gemm_desc *d) { return d->tokens * d->top_k; }
 
 /* --- the draw --- */
@@ -33,8 +35,16 @@ static void draw_expert_shape(check_case *c, ga_expert_gemm_desc *d) {
   d->n_experts = (int32_t)check_dim(c, 1, check_pick(c, 4) ? 12 : 200);
   d->n = check_dim(c, 0, 70);
   d->k = check_dim_step(c, 0, 800, block);
-  while (drawn_slots(d) * d->n * d->k > MAX_WORK && d->k > block) d->k = d->k / 2 / block * block;
-  while (drawn_slots(d) * d->n * d->k > MAX_WORK && d->tokens > 1) d->tokens /= 2;
+  if (c->kernel->rows_min && check_pick(c, 8)) { /* rows an expert, on average */
+    d->n_experts = 1 + check_pick(c, 4);
+    d->top_k = 1 + check_pick(c, 8);
+    d->tokens = ga_div_up(c->kernel->rows_min * d->n_experts, d->top_k) + check_pick(c, 20);
+    d->k = ga_min_i64(d->k, ga_max_i64(block, 256));
+    d->n = ga_min_i64(d->n, 40);
+  }
+  const int64_t work = c->kernel->rows_min ? 4 * MAX_WORK : MAX_WORK;
+  while (drawn_slots(d) * d->n * d->k > work && d->k > block) d->k = d->k / 2 / block * block;
+  while (drawn_slots(d) * d->n * d->k > work && d->n > 1) d->n /= 2;
   d->expert_rows = step * ga_div_up(check_pick(c, 3) ? d->n : 2 * d->n + check_pick(c, 3), step);
   while (d->n_experts * d->expert_rows * d->k > MAX_WEIGHTS && d->n_experts > 1) d->n_experts /= 2;
 }
@@ -69,13 +79,15 @@ static void draw(check_case *c) {
     d->flags |= GA_EXPERT_RESIDUAL * (uint32_t)check_pick(c, 2);
   d->x_stride = check_stride(c, d->k, 1);
   d->y_stride = check_stride(c, d->n, 1);
-  if (d->act || d->clamp) c->specials &= ~(uint32_t)CHECK_INF;  /* formulas give NaN, or the limit */
-  if (rounds_x(c->kernel)) c->specials &= ~(uint32_t)CHECK_INF; /* which has no scale */
+  if (d->act || d->clamp) c->specials &= ~(uint32_t)CHECK_INF;     /* formulas give NaN, or the limit */
+  if (rounds_x(c->kernel)) c->specials &= ~(uint32_t)CHECK_INF;    /* which has no scale */
+  if (takes_bf16(c->kernel)) c->specials &= ~(uint32_t)CHECK_TINY; /* which bf16 units take for zero */
 }
 
 static const char *must_refuse(const check_case *c) {
   const ga_expert_gemm_desc *d = c->desc;
-  return d->w_layout != (int32_t)c->kernel->layout ? "another layout of the weights" : NULL;
+  if (d->w_layout != (int32_t)c->kernel->layout) return "another layout of the weights";
+  return drawn_slots(d) < (int64_t)c->kernel->rows_min * d->n_experts ? "too few rows for each expert" : NULL;
 }
 
 /* --- who chose whom --- */
@@ -239,10 +251,16 @@ static float activate(const ga_expert_gemm_desc *d, float x) {
   }
 }
 
-/* A row of X, rounded as the kernel rounds it: in blocks of 32, to 127 * 128 steps each way. */
+/* An element of X or W as the kernel multiplies it. */
+static float taken_as(const ga_kernel *kernel, int32_t dtype, const void *data, int64_t at) {
+  const double x = ga_ref_load((ga_dtype)dtype, data, at);
+  return (float)(takes_bf16(kernel) ? check_round(GA_BF16, x) : x);
+}
+
+/* A row of X, rounded as the kernel rounds it: in blocks of 32 to 127 * 128 steps each way, or to bf16. */
 static void load_expert_x(const ga_kernel *kernel, const ga_expert_gemm_desc *d, const ga_expert_gemm_io *a,
                           int64_t row, float *x) {
-  for (int64_t i = 0; i < d->k; i++) x[i] = (float)ga_ref_load((ga_dtype)d->x_dtype, a->x, row * d->x_stride + i);
+  for (int64_t i = 0; i < d->k; i++) x[i] = taken_as(kernel, d->x_dtype, a->x, row * d->x_stride + i);
   for (int64_t b = 0; rounds_x(kernel) && b < d->k; b += 32) {
     float most = 0;
     for (int64_t i = b; i < b + 32; i++) most = fmaxf(most, fabsf(x[i]));
@@ -251,21 +269,22 @@ static void load_expert_x(const ga_kernel *kernel, const ga_expert_gemm_desc *d,
   }
 }
 
-static float plain_expert_product(const ga_expert_gemm_desc *d, const ga_expert_gemm_io *a, const void *w,
-                                  const float *bias, const float *x, int64_t slot, int32_t e, int64_t col) {
+static float plain_expert_product(const ga_kernel *kernel, const ga_expert_gemm_desc *d, const ga_expert_gemm_io *a,
+                                  const void *w, const float *bias, const float *x, int64_t slot, int32_t e,
+                                  int64_t col) {
   const float weight = d->flags & GA_EXPERT_WEIGHTS ? a->weights[slot] : 1;
   float dot = 0;
   for (int64_t i = 0; i < d->k; i++)
-    dot += x[i] * (float)ga_ref_load((ga_dtype)d->w_dtype, w, (e * d->expert_rows + col) * d->k + i);
+    dot += x[i] * taken_as(kernel, d->w_dtype, w, (e * d->expert_rows + col) * d->k + i);
   const float b = d->flags & GA_EXPERT_BIAS ? bias[e * d->expert_rows + col] : 0;
   return d->form == GA_EXPERT_IN ? weight * dot + b : weight * (dot + b);
 }
 
-static float plain_in(const ga_expert_gemm_desc *d, const ga_expert_gemm_io *a, const float *x, int64_t slot, int32_t e,
-                      int64_t col) {
-  float u = plain_expert_product(d, a, a->w, a->bias, x, slot, e, col);
+static float plain_in(const ga_kernel *kernel, const ga_expert_gemm_desc *d, const ga_expert_gemm_io *a, const float *x,
+                      int64_t slot, int32_t e, int64_t col) {
+  float u = plain_expert_product(kernel, d, a, a->w, a->bias, x, slot, e, col);
   if (!(d->flags & GA_EXPERT_GATED)) return activate(d, u);
-  float g = plain_expert_product(d, a, a->w_gate, a->bias_gate, x, slot, e, col);
+  float g = plain_expert_product(kernel, d, a, a->w_gate, a->bias_gate, x, slot, e, col);
   if (d->clamp == GA_EXPERT_CLAMP_BEFORE) g = bound(g, d->limit, false);
   if (d->clamp) u = bound(u, d->limit, true);
   g = activate(d, g);
@@ -282,7 +301,8 @@ static void plain_slot(const ga_kernel *kernel, const ga_expert_gemm_desc *d, co
   load_expert_x(kernel, d, a, in ? slot / d->top_k : row, x);
   for (int64_t c = 0; c < d->n; c++) {
     const int64_t at = (in ? row : slot / d->top_k) * d->y_stride + c;
-    float t = in ? plain_in(d, a, x, slot, e, c) : plain_expert_product(d, a, a->w, a->bias, x, slot, e, c);
+    float t =
+        in ? plain_in(kernel, d, a, x, slot, e, c) : plain_expert_product(kernel, d, a, a->w, a->bias, x, slot, e, c);
     if (!in && slot % d->top_k) t += (float)ga_ref_load((ga_dtype)d->y_dtype, a->y, at);
     if (!in && slot % d->top_k == 0 && d->flags & GA_EXPERT_RESIDUAL)
       t += (float)ga_ref_load((ga_dtype)d->y_dtype, a->residual, at);
@@ -305,7 +325,7 @@ static ga_status plain(const ga_kernel *kernel, const void *desc, const void *io
 typedef struct sized_product {
   double value;   /* with weight and bias */
   double terms;   /* sum of |weight x w|, + |bias| */
-  double squares; /* expected, of the error that rounding X makes */
+  double squares; /* expected, of the error that rounding X and W makes */
 } sized_product;
 
 static sized_product size_product(const check_case *c, const ga_expert_gemm_io *a, const void *w, const float *bias,
@@ -324,6 +344,10 @@ static sized_product size_product(const check_case *c, const ga_expert_gemm_io *
     const double v = ga_ref_load((ga_dtype)d->w_dtype, w, of_w + i);
     s.value += weight * x * v;
     s.terms += fabs(weight * x * v);
+    if (takes_bf16(c->kernel) && x != check_round(GA_BF16, x))
+      s.squares += weight * weight * v * v * check_bf16_rounding(x);
+    if (takes_bf16(c->kernel) && d->w_dtype != GA_BF16) /* its parts are rounded, if not their sum */
+      s.squares += weight * weight * x * x * check_bf16_rounding(v);
     most = fmax(most, fabs(x));
     w2 += v * v;
     if (!rounds_x(c->kernel) || i % 32 != 31) continue;

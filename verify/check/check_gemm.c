@@ -8,6 +8,7 @@
 #include "opdef/gemm_at.h"
 #include "ref/ref.h"
 #include "verify/check/check.h"
+#include "verify/check/error.h"
 #include "verify/check/packed.h"
 #include "verify/check/tensor_sum.h"
 
@@ -497,13 +498,6 @@ static double norm_factor(const ga_gemm_fused_desc *d, const ga_gemm_fused_io *a
   return 1 / sqrt(sum / (double)d->plain.k + (double)d->norm_eps);
 }
 
-/* Expected square of what rounding to bf16 takes off x: its error is uniform over a step, 2^-7 of the power of two
- * below x. So it is up to 2^-8 of x just above such a power, and up to 2^-9 below the next. */
-static double bf16_rounding(double x) {
-  const double step = x == 0 ? 0 : check_ulp(GA_BF16, x);
-  return step * step / 12;
-}
-
 /* Of row `row` of X, which `factor` norms, by row col of w. */
 static sums sum_up(const check_case *c, const ga_gemm_fused_io *a, const void *matrix, int64_t row, int64_t col,
                    double factor) {
@@ -521,9 +515,9 @@ static sums sum_up(const check_case *c, const ga_gemm_fused_io *a, const void *m
     most = fmax(most, fabs(x));
     w2 += w * w;
     if (flags & GA_GEMM_ROW_BF16) {
-      if (x != check_round(GA_BF16, x)) s.squares += w * w * bf16_rounding(x);
+      if (x != check_round(GA_BF16, x)) s.squares += w * w * check_bf16_rounding(x);
       if (d->plain.w_dtype != GA_BF16)
-        s.squares += x * x * bf16_rounding(w); /* its parts are rounded, if not their sum */
+        s.squares += x * x * check_bf16_rounding(w); /* its parts are rounded, if not their sum */
     }
     if (flags & GA_GEMM_ROW_F16) s.squares += x * w * x * w * 0x1p-24 / 3; /* one factor, by up to 2^-12 of its size */
     row_most = fmax(row_most, isfinite(x) ? fabs(x) : 0);

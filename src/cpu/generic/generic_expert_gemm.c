@@ -26,7 +26,8 @@ static int64_t native_cols(const expert_job *job, int64_t left) {
   return ga_min_i64(left, EXPERT_MOST_COLS);
 }
 
-static void multiply_native(const expert_job *job, const void *unit, int64_t p, int64_t cols, float *out) {
+static void multiply_native(const expert_job *job, const void *unit, int32_t i, int64_t p, int64_t cols, float *out) {
+  (void)i;
   const ga_expert_gemm_desc *d = job->d;
   for (int64_t c = 0; c < cols; c++)
     ga_cpu_gemm_dot_rows((const float *)job->a->x + expert_x_row(job, p + c) * d->x_stride, unit, d->k, out + c * ROWS);
