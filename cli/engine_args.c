@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "cli/sampling.h"
+#include "cli/templates.h"
 #include "cmdline/error.h"
 #include "serve/reasoning.h"
 
@@ -28,22 +29,24 @@ static ga_text template_text(const ga_model_file *file, const char *key) {
   return ga_model_file_meta(file, key) && ga_model_file_text(file, key, &text) == GA_OK ? text : (ga_text){"", 0};
 }
 
-ga_status engine_formats(const engine_args *a, tool_format *tools, bool *thinks) {
+ga_status engine_formats(const engine_args *a, const sv_profile *profile, tool_format *tools, bool *thinks) {
   char path[4096];
   ga_model_file *file;
   REQUIRE(tool_format_by_name(a->tools, tools), GA_ERR_ARG,
           "--tool-call-parser '%s': allowed are auto, none, hermes, qwen, qwen3_coder, llama3, mistral", a->tools);
   TRY(find_model(a->open.model, path, sizeof path));
   TRY(ga_model_file_open(path, &file));
-  const ga_text plain = template_text(file, "tokenizer.chat_template"),
-                own = template_text(file, "tokenizer.chat_template.tool_use"), of_tools = own.bytes ? own : plain;
+  const char *given = profile->chat_template;
+  const ga_text plain = given ? (ga_text){given, strlen(given)} : template_text(file, "tokenizer.chat_template"),
+                own = given ? plain : template_text(file, "tokenizer.chat_template.tool_use"),
+                of_tools = own.bytes ? own : plain;
   *thinks = !a->no_reasoning && reasoning_detect(plain.data, plain.bytes);
   if (*tools == TOOL_FORMAT_AUTO) *tools = tool_format_detect(of_tools.data, of_tools.bytes);
   ga_model_file_destroy(file);
   return GA_OK;
 }
 
-ga_status engine_defaults(const engine_args *a, sv_defaults *out) {
+static ga_status find_defaults(const engine_args *a, sv_defaults *out) {
   const sampling_args usual = SAMPLING_DEFAULTS;
   char path[4096];
   model_sampling m;
@@ -58,6 +61,16 @@ ga_status engine_defaults(const engine_args *a, sv_defaults *out) {
                        .top_k = (int32_t)(m.top_k < INT32_MAX ? m.top_k : INT32_MAX),
                        .penalty_last = (int32_t)usual.repeat_last};
   return GA_OK;
+}
+
+ga_status engine_profile(const engine_args *a, sv_profile *out) {
+  char *text = NULL;
+  *out = (sv_profile){0};
+  if (a->open.chat_template) TRY(template_read(a->open.chat_template, &text));
+  out->chat_template = text;
+  const ga_status status = find_defaults(a, &out->defaults);
+  if (status != GA_OK) sv_profile_free(out);
+  return status;
 }
 
 int engine_check(const char *name, const engine_args *a) {

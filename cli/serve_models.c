@@ -14,6 +14,7 @@ void serve_models_free(serve_models *m) {
   for (size_t i = 0; i < m->n; i++) {
     free((void *)(uintptr_t)m->source[i].id);
     free((void *)(uintptr_t)m->source[i].path);
+    sv_profile_free(&m->source[i].profile);
   }
   free(m->source);
   m->source = NULL;
@@ -32,7 +33,10 @@ static ga_status add_source(serve_models *m, const char *id, const char *path) {
   }
   sv_model_source *s = &m->source[m->n++];
   *s = (sv_model_source){.id = strdup(id), .path = strdup(path)};
-  return s->id && s->path ? GA_OK : fail_nomem("models", strlen(path));
+  if (!s->id || !s->path) return fail_nomem("models", strlen(path));
+  engine_args one = *m->engine;
+  one.open.model = s->path;
+  return engine_profile(&one, &s->profile);
 }
 
 /* Takes the ending off a name: that of a file, and that of the first of several shards. */
@@ -90,6 +94,8 @@ ga_status serve_models_find(const engine_args *engine, const cmd_texts *names, s
   if (!names->n) TRY(add_named(out, NULL));
   for (size_t i = 0; i < names->n; i++) TRY(add_named(out, names->item[i]));
   REQUIRE(!engine->alias || out->n == 1, GA_ERR_ARG, "--alias names one model; there are %zu", out->n);
+  REQUIRE(!engine->open.chat_template || out->n == 1, GA_ERR_ARG,
+          "--chat-template is for one model; there are %zu: ga create makes a named model with a template", out->n);
   if (comma) out->source[0].other_names = comma + 1;
   return GA_OK;
 }
@@ -154,10 +160,10 @@ static void share_gpu(const serve_models *m, const ga_model *model, engine_args 
   args->kv_tokens = context > SHARED_TOKENS ? context : SHARED_TOKENS;
 }
 
-static ga_status load_model_entry(const serve_models *m, engine_args *args, owner *own, sv_loaded *out) {
+static ga_status load_model_entry(const serve_models *m, const sv_profile *profile, engine_args *args, owner *own,
+                                  sv_loaded *out) {
   TRY(check_free_memory(m, args, &own->bytes));
-  TRY(engine_formats(args, &out->tools, &out->thinks));
-  TRY(engine_defaults(args, &out->defaults));
+  TRY(engine_formats(args, profile, &out->tools, &out->thinks));
   TRY(open_model(&args->open, false, &own->o));
   share_gpu(m, own->o.model, args);
   const ga_status status = engine_open(args, m->max_waiting, own->o.model, &out->engine);
@@ -172,7 +178,7 @@ ga_status serve_models_load(void *user, size_t index, sv_loaded *out) {
   *out = (sv_loaded){0};
   owner *own = calloc(1, sizeof *own);
   if (!own) return fail_nomem("model", sizeof *own);
-  const ga_status status = load_model_entry(m, &args, own, out);
+  const ga_status status = load_model_entry(m, &m->source[index].profile, &args, own, out);
   if (status != GA_OK) {
     free(own);
     return status;

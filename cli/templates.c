@@ -29,16 +29,29 @@ static const struct {
 
 const char *template_names(void) { return "chatml, gemma, llama3, mistral, plain"; }
 
-ga_status template_open(const char *name_or_file, ga_template **out) {
-  char *text = NULL;
+ga_status template_read(const char *name_or_file, char **text) {
   size_t bytes;
-  *out = NULL;
-  for (size_t i = 0; i < COUNT_OF(known); i++)
-    if (!strcmp(name_or_file, known[i].name)) return ga_template_compile(known[i].source, strlen(known[i].source), out);
+  *text = NULL;
+  for (size_t i = 0; i < COUNT_OF(known); i++) {
+    if (strcmp(name_or_file, known[i].name)) continue;
+    *text = strdup(known[i].source);
+    return *text ? GA_OK : fail_nomem("chat template", strlen(known[i].source));
+  }
   REQUIRE(!access(name_or_file, F_OK), GA_ERR_ARG, "--chat-template '%s': no such file, and no name of %s",
           name_or_file, template_names());
-  TRY(read_text(name_or_file, &text, &bytes));
-  ga_status status = ga_template_compile(text, bytes, out);
+  TRY(read_text(name_or_file, text, &bytes));
+  const size_t n = strlen(*text);
+  if (n == bytes) return GA_OK;
+  free(*text);
+  *text = NULL;
+  return ga_error_set(GA_ERR_FORMAT, "%s: byte %zu is NUL; a chat template is text", name_or_file, n);
+}
+
+ga_status template_open(const char *name_or_file, ga_template **out) {
+  char *text;
+  *out = NULL;
+  TRY(template_read(name_or_file, &text));
+  ga_status status = ga_template_compile(text, strlen(text), out);
   if (status != GA_OK) status = ga_error_set(status, "%s: %s", name_or_file, ga_error_text());
   free(text);
   return status;

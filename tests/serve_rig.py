@@ -28,7 +28,7 @@ def force(text):
 
 
 def write_model(folder, template=None, renamed=None, more=None):
-    """A model with tokens for all bytes; its template writes control tokens. renamed: ids that become control tokens."""
+    """A model with tokens for all bytes; its template writes control tokens. template "": a base model. renamed: ids that become control tokens."""
     meta = tiny_gguf.metadata() | (more or {})
     for i, name in (renamed or {}).items():
         meta["tokenizer.ggml.tokens"][1][1][i] = name
@@ -36,6 +36,8 @@ def write_model(folder, template=None, renamed=None, more=None):
     meta["llama.context_length"] = ("u32", CONTEXT)
     if template:
         meta["tokenizer.chat_template"] = ("text", template)
+    elif template == "":
+        del meta["tokenizer.chat_template"]
     path = os.path.join(folder, "tiny.gguf")
     with open(path, "wb") as f:
         f.write(tiny_gguf.build(meta))

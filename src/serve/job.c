@@ -286,7 +286,7 @@ sv_job *sv_job_create(sv_call *call, const sv_form *form) {
   job->w.connection = call->connection;
   job->w.fd = sv_call_fd(call);
   sv_waiter_add(s->wake, &job->w);
-  const sv_defaults *defaults = &s->o.defaults;
+  const sv_defaults *defaults = &s->o.profile.defaults;
   bool ok = form->read(job, body, &call->fail);
   if (ok && (form->defaults == SV_DEFAULTS_ALL || (form->defaults == SV_DEFAULTS_OWN && defaults->is_own)))
     sv_apply_defaults(job->request.body, defaults, &job->request.p);

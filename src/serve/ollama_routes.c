@@ -54,7 +54,7 @@ static bool sv_read_ollama_generate(sv_job *job, json_t *body, sv_fail *fail) {
   if (!state) return false;
   json_t *options = json_incref(json_object_get(body, "options"));
   const bool ok =
-      sv_ollama_generate(body, ga_model_template(job->server->model) != NULL, state, &is_chat, &body, fail) &&
+      sv_ollama_generate(body, sv_chat_template(job->server, false) != NULL, state, &is_chat, &body, fail) &&
       sv_read_translated(job, body, is_chat, options, fail);
   json_decref(options);
   return ok;
@@ -168,6 +168,10 @@ static bool sv_refuse_file(ga_status status, sv_fail *fail) {
 static bool sv_put_template(sv_text *t, const sv_server *s, sv_fail *fail) {
   ga_model_file *file;
   ga_text text = {0};
+  if (s->o.profile.chat_template) {
+    sv_puts_json(t, s->o.profile.chat_template);
+    return true;
+  }
   const ga_status status = ga_model_file_open(s->o.model_path, &file);
   if (status != GA_OK) return sv_refuse_file(status, fail);
   if (!ga_model_file_meta(file, "tokenizer.chat_template") ||
@@ -201,7 +205,7 @@ static bool sv_put_show(sv_text *t, const sv_server *s, bool is_verbose, sv_fail
   t->failed |= modelfile.failed;
   sv_text_free(&modelfile);
   sv_puts(t, ",\"parameters\":");
-  sv_put_parameters(t, &s->o.defaults);
+  sv_put_parameters(t, &s->o.profile.defaults);
   sv_puts(t, ",\"template\":");
   if (!sv_put_template(t, s, fail)) return false;
   sv_puts(t, ",\"details\":");

@@ -110,10 +110,13 @@ static bool sv_cut_tail(const sv_server *s, const ga_template *tpl, const sv_req
 /* The template, and its variables as JSON, malloc'd; NULL with *fail set. */
 static char *sv_template_json(const sv_server *s, const sv_request *r, const ga_template **tpl, sv_fail *fail) {
   const char *why = ga_model_template_error(s->model);
-  *tpl = (json_object_get(r->context, "tools") ? ga_model_tool_template : ga_model_template)(s->model);
+  *tpl = sv_chat_template(s, json_object_get(r->context, "tools") != NULL);
   if (!*tpl) {
-    (void)sv_refuse(fail, 400, "no_chat_template", NULL, "%s%s",
-                    *why ? "The model's chat template: " : "The model has no chat template; use /v1/completions.", why);
+    (void)sv_refuse(
+        fail, 400, "no_chat_template", NULL, "%s%s",
+        *why ? "The model's chat template: "
+             : "The model has no chat template: use /v1/completions, or start the server with --chat-template.",
+        why);
     return NULL;
   }
   if (!sv_check_roles(*tpl, json_object_get(r->context, "messages"), fail)) return NULL;
