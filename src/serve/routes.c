@@ -271,6 +271,7 @@ static enum MHD_Result sv_run_page(sv_call *call) {
 const sv_route sv_routes[] = {
     {"GET", "/", true, sv_run_page, NULL, NULL, true},
     {"GET", "/app.js", true, sv_run_page, NULL, NULL, true},
+    {"GET", "/markdown.js", true, sv_run_page, NULL, NULL, true},
     {"GET", "/style.css", true, sv_run_page, NULL, NULL, true},
     {"GET", "/health", true, sv_run_health, NULL, NULL, true},
     {"GET", "/version", false, sv_run_version, NULL, NULL, true},
