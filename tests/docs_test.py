@@ -66,9 +66,19 @@ def run_document(path, env):
     return run, left, bad
 
 
+def check_served():
+    """README's first server has a page that chats."""
+    chats = re.findall(r'\.name = "([^"]+)"(?:(?!\.name).)*?\.what = "[^"]*chat model', (SOURCE / "src/names/known.c").read_text(), re.S)
+    served = re.findall(r"ga serve -m (\S+)", (SOURCE / "README.md").read_text())
+    bad = [name for name in served if name not in chats]
+    if bad or not served:
+        print(f"README.md serves {bad or 'nothing'}; models that chat: {', '.join(chats)}")
+    return len(bad) + (not served)
+
+
 def main():
     documents = [SOURCE / "README.md", SOURCE / "CONTRIBUTING.md", *sorted((SOURCE / "docs/guide").glob("*.md")), *sorted((SOURCE / "docs/howto").glob("*.md"))]
-    run, left, bad = 0, [], 0
+    run, left, bad = 0, [], check_served()
     with tempfile.TemporaryDirectory(prefix="ga-docs-") as name:
         env = environment(Path(name))
         for path in documents:

@@ -7,7 +7,23 @@ const $ = (id) => document.getElementById(id);
 // ---- What is kept: conversations and settings in localStorage, the API key in sessionStorage ----
 
 const CHAT = "ga.chat.";
-let settings = { model: "", temperature: "", maxTokens: "", theme: "" };
+// Fields of requests: name, label, attributes of the input. An empty one has the model's default.
+const FIELDS = [
+  ["temperature", "Temperature", { min: 0, max: 100, step: "any" }],
+  ["top_p", "Top-p", { min: 0, max: 1, step: "any" }],
+  ["top_k", "Top-k", { min: 0, step: 1 }],
+  ["min_p", "Min-p", { min: 0, max: 1, step: "any" }],
+  ["repetition_penalty", "Repetition penalty", { min: 0.001, max: 100, step: "any" }],
+  ["max_tokens", "Max tokens", { min: 1, step: 1 }],
+];
+const TEXT_TOKENS = 256; // default length of the continuation of a text
+const EXAMPLES = {
+  chat: ["What is the capital of France?", "Explain what a hash table is, in three sentences.", "Write a function in C that reverses a string."],
+  text: ["The three primary colours are", "Once upon a time, there was a small robot that", "def fibonacci(n):\n"],
+};
+let settings = { model: "", theme: "" };
+let models = new Map(); // what the server says of each model, by name
+let refusedKey; // the API key that was refused last
 let chat; // the one that is shown
 let job;  // the answer that is being written: { chat, message, abort }
 
@@ -39,6 +55,35 @@ function allChats() {
 }
 function titleOf(c) {
   return c.title || c.messages.find((m) => m.role === "user")?.content.trim().slice(0, 60) || "New conversation";
+}
+
+// ---- What a model can do ----
+
+const abilities = () => models.get(settings.model)?.capabilities;
+// Before the server has told, and on servers that do not tell, models chat.
+const canChat = () => abilities() === undefined || !!abilities()?.includes("chat");
+const kindOf = (c) => c.kind ?? (c.messages.length || canChat() ? "chat" : "text");
+
+const canWrite = () => !abilities()?.includes("embedding");
+
+// Why the model cannot go on with a conversation; "" if it can.
+function obstacle(c) {
+  if (!canWrite()) return `${settings.model} makes embeddings and writes no text.`;
+  if (kindOf(c) === "chat" && !canChat()) return `${settings.model} has no chat template: it continues texts, and cannot go on with this chat.`;
+  return "";
+}
+
+function emptyPage() {
+  const kind = kindOf(chat), node = el("div", { className: "empty" });
+  if (!canWrite()) return node;
+  node.append(el("h1", {}, kind === "chat" ? "Ask something" : "Begin a text"));
+  if (kind === "text")
+    node.append(el("p", {}, `${settings.model} is a base model: it continues texts. It cannot chat, since it has no chat template.`),
+      el("p", {}, "To chat, start the server with a chat model: ", el("code", {}, "ga serve -m smollm2-135m"),
+        ", or give this one a template: ", el("code", {}, "--chat-template chatml"), "."));
+  node.append(el("div", { className: "examples" }, ...EXAMPLES[kind].map((text) => button(text, () => { $("input").value = text; send(); }))),
+    el("p", {}, "Conversations are kept in this browser alone."));
+  return node;
 }
 
 // ---- The list of conversations ----
@@ -98,7 +143,7 @@ function deleteChat(c) {
 
 function exportChat() {
   const { title, system, messages } = { ...chat, title: titleOf(chat) };
-  const text = JSON.stringify({ title, model: settings.model, system, messages }, null, 2);
+  const text = JSON.stringify({ title, model: settings.model, kind: kindOf(chat), system, messages }, null, 2);
   const href = URL.createObjectURL(new Blob([text], { type: "application/json" }));
   el("a", { href, download: `${title.replace(/[^\p{L}\p{N}]+/gu, "-").slice(0, 40) || "conversation"}.json` }).click();
   setTimeout(() => URL.revokeObjectURL(href), 10000);
@@ -116,9 +161,17 @@ function statsOf(s) {
   return parts.join(" · ");
 }
 
+// Asking again helps where the server was busy or away, and not where it refuses the request. A refused key has to be
+// another one first.
+function canRetry(m) {
+  return m.status === 401 ? sessionStorage.getItem("ga.key") !== refusedKey : !m.status || m.status === 408 || m.status === 429 || m.status >= 500;
+}
+
 function errorBox(m, i) {
-  return el("div", { className: "error", role: "alert" }, el("b", {}, "Error: "), m.error,
-    button("Retry", () => answer(chat, i)));
+  const node = el("div", { className: "error", role: "alert" }, el("b", {}, "Error: "), m.error);
+  if (canRetry(m)) node.append(button("Retry", () => answer(chat, i)));
+  else if (m.status === 401) node.append(button("Enter the key", () => openSettings("key")));
+  return node;
 }
 
 // Makes an element like another one; what is the same stays, and so do selections in it.
@@ -136,7 +189,7 @@ function answerNodes(m, i, writing) {
     const open = $("log").children[i]?.querySelector("details")?.open ?? (writing && !m.content);
     nodes.push(el("details", { open }, el("summary", {}, "Reasoning"), el("div", {}, m.reasoning)));
   }
-  if (m.content) nodes.push(markdown(m.content));
+  if (m.content) nodes.push(kindOf(chat) === "text" ? el("div", { className: "body text" }, m.content) : markdown(m.content));
   else if (writing && !m.reasoning) nodes.push(el("p", { className: "wait" }, "Waiting for the first token …"));
   if (m.error) nodes.push(errorBox(m, i));
   return nodes;
@@ -145,7 +198,8 @@ function answerNodes(m, i, writing) {
 function messageNode(m, i) {
   const writing = job?.message === m;
   const node = el("article", { className: m.role, ariaLabel: m.role === "user" ? "You" : "Model", ariaBusy: String(writing) });
-  node.shown = JSON.stringify([i, m, writing]);
+  const canContinue = kindOf(chat) === "text" && i === chat.messages.length - 1;
+  node.shown = JSON.stringify([i, m, writing, canContinue, m.error && canRetry(m)]);
   const tools = el("div", { className: "tools" });
   if (m.role === "user") {
     node.append(el("div", { className: "body" }, m.content));
@@ -154,15 +208,33 @@ function messageNode(m, i) {
     node.append(...answerNodes(m, i, writing));
     if (writing) return node;
     if (!m.error) tools.append(button("Regenerate", () => answer(chat, i), { className: "change" }));
+    if (!m.error && canContinue) tools.append(button("Continue", () => answer(chat, i + 1), { className: "change" }));
   }
-  if (navigator.clipboard && m.content) tools.append(button("Copy", () => copy(m.content)));
+  if (m.content) tools.append(button("Copy", (e) => copy(m.content, e.currentTarget)));
   if (m.stats) tools.append(el("span", {}, statsOf(m.stats)));
   node.append(tools);
   return node;
 }
 
-async function copy(text) {
-  try { await navigator.clipboard.writeText(text); say("Copied."); } catch (e) { say(`Not copied: ${e.message}`); }
+// Pages that come by http from another machine have no clipboard: there the browser copies what is selected.
+function copySelected(text) {
+  const focus = document.activeElement, field = el("textarea", { value: text, className: "sr" });
+  document.body.append(field);
+  field.select();
+  const done = document.execCommand("copy");
+  field.remove();
+  focus?.focus();
+  if (!done) throw new Error("the browser does not allow it");
+}
+
+async function copy(text, from) {
+  try {
+    if (navigator.clipboard) await navigator.clipboard.writeText(text);
+    else copySelected(text);
+    from.textContent = "Copied";
+    setTimeout(() => { from.textContent = "Copy"; }, 2000);
+    announce("Copied.");
+  } catch (e) { say(`Not copied: ${e.message}`); }
 }
 
 // Changes the messages; the view stays at the end if it was there.
@@ -175,9 +247,7 @@ function keepEnd(change) {
 function showLog() {
   const log = $("log");
   keepEnd(() => {
-    if (!chat.messages.length)
-      log.replaceChildren(el("div", { className: "empty" }, el("h1", {}, "Ask something"),
-        el("p", {}, "Conversations are kept in this browser alone.")));
+    if (!chat.messages.length) log.replaceChildren(emptyPage());
     chat.messages.forEach((m, i) => {
       const node = messageNode(m, i), old = log.children[i];
       if (!old) log.append(node);
@@ -185,10 +255,20 @@ function showLog() {
     });
     while (chat.messages.length && log.children.length > chat.messages.length) log.lastChild.remove();
   });
-  for (const change of log.querySelectorAll(".change")) change.disabled = !!job;
-  $("send").hidden = !!job;
+  showComposer();
   $("stop").hidden = !job;
   document.title = chat.messages.length ? `${titleOf(chat)} · GA chat` : "GA chat";
+}
+
+function showComposer() {
+  const why = obstacle(chat), isText = kindOf(chat) === "text";
+  for (const change of $("log").querySelectorAll(".change")) change.disabled = !!job || !!why;
+  $("log").className = isText ? "texts" : "";
+  $("input-label").textContent = $("input").placeholder = isText ? "Beginning of a text" : "Message";
+  $("send").textContent = isText ? "Complete" : "Send";
+  $("send").disabled = !!why;
+  $("send").hidden = !!job;
+  $("notice").replaceChildren(why, ...(why && canWrite() ? [button("New text", () => { showChat(newChat()); $("input").focus(); })] : []));
 }
 
 function edit(i) {
@@ -222,7 +302,8 @@ async function failureOf(response) {
   let text = await response.text(), message = "";
   try { message = JSON.parse(text).error.message; } catch { message = text.startsWith("<") ? "" : text.slice(0, 300); }
   text = `${message || response.statusText || "the server gave no reason"} (status ${response.status})`;
-  return new Error(response.status === 401 ? `${text}. The API key is in the settings.` : text);
+  if (response.status === 401) refusedKey = sessionStorage.getItem("ga.key");
+  return Object.assign(new Error(text), { status: response.status });
 }
 
 async function call(path, options) {
@@ -236,12 +317,15 @@ async function call(path, options) {
 async function loadModels() {
   try {
     const response = await call("v1/models", { headers: headers() });
-    const names = (await response.json()).data.map((m) => String(m.id));
+    models = new Map((await response.json()).data.map((m) => [String(m.id), m]));
+    const names = [...models.keys()];
     if (!names.includes(settings.model)) settings.model = names[0] ?? "";
     $("model").replaceChildren(...names.map((n) => el("option", { value: n, textContent: n, selected: n === settings.model })));
     say(names.length ? "" : "The server has no model.");
+    showLog();
   } catch (e) {
-    say(`No list of models: ${e.message}`, "Retry", loadModels);
+    if (e.status === 401) say(`No list of models: ${e.message}`, "Enter the key", () => openSettings("key"));
+    else say(`No list of models: ${e.message}`, "Retry", loadModels);
   }
 }
 
@@ -263,6 +347,9 @@ async function readEvents(response, take) {
 }
 
 function requestOf(c) {
+  const request = { model: settings.model || undefined, stream: true, stream_options: { include_usage: true } };
+  for (const [name] of FIELDS) if (settings[name]) request[name] = Number(settings[name]);
+  if (kindOf(c) === "text") return { max_tokens: TEXT_TOKENS, ...request, prompt: c.messages.map((m) => m.content).join("") };
   const messages = [];
   for (const { role, content } of c.messages.filter((m) => m.content)) {
     const last = messages.at(-1);
@@ -270,23 +357,21 @@ function requestOf(c) {
     else messages.push({ role, content });
   }
   if (c.system.trim()) messages.unshift({ role: "system", content: c.system });
-  const request = { model: settings.model || undefined, messages, stream: true, stream_options: { include_usage: true } };
-  if (settings.temperature !== "") request.temperature = Number(settings.temperature);
-  if (settings.maxTokens !== "") request.max_tokens = Number(settings.maxTokens);
-  return request;
+  return { ...request, messages };
 }
 
-async function stream(m, body, signal) {
+async function stream(m, request, signal) {
   const start = performance.now(), stats = (m.stats = { tokens: 0, about: true });
   let first = 0, last = 0;
   const count = (tokens) => {
     stats.tokens = tokens;
     if (tokens > 1 && last > first) stats.speed = ((tokens - 1) * 1000) / (last - first);
   };
-  const response = await call("v1/chat/completions", { method: "POST", body, signal, headers: headers({ "Content-Type": "application/json" }) });
+  const response = await call(request.messages ? "v1/chat/completions" : "v1/completions",
+    { method: "POST", body: JSON.stringify(request), signal, headers: headers({ "Content-Type": "application/json" }) });
   const done = await readEvents(response, (event) => {
     if (event.error) throw new Error(event.error.message ?? "the server failed");
-    const choice = event.choices?.[0], delta = choice?.delta ?? {};
+    const choice = event.choices?.[0], delta = choice?.delta ?? { content: choice?.text };
     if (delta.content || delta.reasoning_content) {
       if (delta.content && !m.content && m.reasoning) closeReasoning(m);
       m.content += delta.content ?? "";
@@ -324,8 +409,9 @@ function refresh() {
 async function answer(c, i) {
   if (job) return;
   const message = { role: "assistant", content: "" }, abort = new AbortController();
+  c.kind ??= kindOf(c);
   c.messages.length = i;
-  const body = JSON.stringify(requestOf(c));
+  const request = requestOf(c);
   c.messages.push(message);
   job = { chat: c, message, abort };
   saveChat(c);
@@ -333,14 +419,16 @@ async function answer(c, i) {
   showLog();
   if (document.activeElement === document.body) $("input").focus(); // the button that was pressed is gone
   $("scroll").scrollTop = $("scroll").scrollHeight;
-  say("Writing …");
+  say("");
+  announce("Writing …");
   try {
-    await stream(message, body, abort.signal);
-    say("The answer is complete.");
+    await stream(message, request, abort.signal);
+    announce("The answer is complete.");
   } catch (e) {
     if (abort.signal.aborted) message.stats.end = "stopped";
-    else message.error = e.message;
-    say(abort.signal.aborted ? "Stopped." : "The answer failed.");
+    else Object.assign(message, { error: e.message, status: e.status });
+    announce(abort.signal.aborted ? "Stopped." : ""); // an error box is an alert
+    if (e.status === 400) loadModels(); // now the model is loaded, and the server tells what it can do
   }
   abort.abort(); // after an error the server may still be writing
   job = null;
@@ -358,6 +446,10 @@ function stop() {
 function say(text, action, run) {
   $("status").replaceChildren(text, ...(action ? [button(action, run)] : []));
 }
+// Says something to screen readers alone: others see it.
+function announce(text) {
+  $("said").textContent = text;
+}
 const isSend = (e) => e.key === "Enter" && !e.shiftKey && !e.isComposing;
 
 function fitInput() {
@@ -368,7 +460,8 @@ function fitInput() {
 
 function send() {
   const content = $("input").value;
-  if (!content.trim() || job) return;
+  if (!content.trim() || job || obstacle(chat)) return;
+  chat.kind ??= kindOf(chat);
   chat.messages.push({ role: "user", content });
   $("input").value = "";
   fitInput();
@@ -387,30 +480,64 @@ function showTheme() {
   $("theme").ariaPressed = String(isDark());
 }
 
+// ---- Settings ----
+
+function showFields() {
+  const defaults = models.get(settings.model)?.default_sampling ?? {};
+  for (const [name] of FIELDS) {
+    $(name).value = settings[name] ?? "";
+    $(name).placeholder = defaults[name] ?? (name === "max_tokens" ? (kindOf(chat) === "text" ? TEXT_TOKENS : "to the end") : "the model's");
+  }
+}
+
+function openSettings(focus) {
+  $("system").value = chat.system;
+  $("system").disabled = kindOf(chat) === "text";
+  $("key").value = sessionStorage.getItem("ga.key") ?? "";
+  showFields();
+  $("settings").showModal();
+  if (focus) $(focus).focus();
+}
+
+function makeFields() {
+  for (const [name, label, attributes] of FIELDS) {
+    const input = el("input", { id: name, type: "number", ...attributes });
+    input.onchange = () => {
+      if (!input.reportValidity()) return; // the former value stays
+      settings[name] = input.value;
+      saveSettings();
+    };
+    $("fields").append(el("label", {}, label, input));
+  }
+}
+
+function useDefaults() {
+  for (const [name] of FIELDS) delete settings[name];
+  settings.theme = "";
+  saveSettings();
+  showTheme();
+  showFields();
+}
+
 function start() {
-  settings = { ...settings, ...read("ga.settings") };
+  const { maxTokens, ...kept } = read("ga.settings") ?? {}; // the former name of max_tokens
+  settings = { ...settings, max_tokens: maxTokens, ...kept };
+  makeFields();
   showTheme();
   systemDark.onchange = showTheme;
   $("theme").onclick = () => { settings.theme = isDark() ? "light" : "dark"; saveSettings(); showTheme(); };
   $("menu").onclick = () => { toggleMenu(!$("side").classList.contains("open")); };
   $("new").onclick = () => { showChat(chat.messages.length ? newChat() : chat); toggleMenu(false); $("input").focus(); };
-  $("model").onchange = () => { settings.model = $("model").value; saveSettings(); };
+  $("model").onchange = () => { settings.model = $("model").value; saveSettings(); showLog(); };
   $("stop").onclick = () => { stop(); $("input").focus(); };
   $("input").oninput = fitInput;
   $("input").onkeydown = (e) => { if (isSend(e)) { e.preventDefault(); send(); } };
   $("composer").onsubmit = (e) => { e.preventDefault(); send(); };
   $("export").onclick = exportChat;
-  $("open-settings").onclick = () => {
-    $("system").value = chat.system;
-    $("temperature").value = settings.temperature;
-    $("max-tokens").value = settings.maxTokens;
-    $("key").value = sessionStorage.getItem("ga.key") ?? "";
-    $("settings").showModal();
-  };
+  $("open-settings").onclick = () => openSettings();
+  $("defaults").onclick = useDefaults;
   $("close-settings").onclick = () => $("settings").close();
   $("system").oninput = () => { chat.system = $("system").value; saveChat(chat); };
-  for (const [id, name] of [["temperature", "temperature"], ["max-tokens", "maxTokens"]])
-    $(id).onchange = () => { settings[name] = $(id).checkValidity() ? $(id).value : ""; $(id).reportValidity(); saveSettings(); };
   $("key").onchange = () => { sessionStorage.setItem("ga.key", $("key").value.trim()); loadModels(); };
   document.addEventListener("keydown", (e) => {
     if (e.key !== "Escape" || $("settings").open) return;

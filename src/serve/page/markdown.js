@@ -56,9 +56,11 @@ function codeBlock(lines, i, parent) {
   const code = [];
   const isEnd = (line) => line.trim().startsWith(mark) && !line.trim().replaceAll(mark[0], "");
   for (i++; i < lines.length && !isEnd(lines[i]); i++) code.push(lines[i]);
-  const pre = el("pre", { tabIndex: 0 }, el("code", { textContent: code.join("\n") }));
-  if (language) pre.dataset.language = language;
-  parent.append(pre);
+  const node = el("div", { className: "code" },
+    el("div", { className: "bar" }, el("span", { className: "grow" }, language),
+      button("Copy", (e) => copy(node.querySelector("code").textContent, e.currentTarget), { ariaLabel: "Copy the code" })),
+    el("pre", { tabIndex: 0 }, el("code", { textContent: code.join("\n") })));
+  parent.append(node);
   return i + 1;
 }
 
