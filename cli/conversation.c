@@ -4,6 +4,8 @@
 #include <string.h>
 
 #include "cmdline/error.h"
+#include "cmdline/words.h"
+#include "names/names.h"
 
 /* --- messages --- */
 
@@ -102,6 +104,8 @@ ga_status chat_open(chat *c, const open_args *open) {
   free(next.ids);
   return status;
 }
+
+const char *chat_model_name(const chat *c) { return c->open.model ? c->open.model : ga_known_models[0].name; }
 
 void chat_set_stops(chat *c, const cmd_texts *list) {
   c->stops.n = list ? list->n : 0;
@@ -227,7 +231,7 @@ static ga_status fit(chat *c, int32_t **ids, size_t *n) {
           "the message%s has %zu tokens, the context holds %zu; -c N makes it larger",
           chat_has_system(c) ? " with the system message" : "", *n, context);
   if (c->left_out && !before)
-    (void)fprintf(stderr, "(the context of %zu tokens is full: from now on the oldest turns are left out)\n", context);
+    words_print(stderr, 2, "(the context of %zu tokens is full: from now on the oldest turns are left out)\n", context);
   return GA_OK;
 }
 
@@ -266,7 +270,7 @@ ga_status chat_retry(chat *c) {
     if (kept == GA_OK) kept = chat_push(c, "assistant", before);
     if (status == GA_OK) status = kept;
   } else if (status == GA_OK && c->sample.temperature == 0) {
-    (void)fprintf(stderr, "(temperature 0 always gives the same answer; /temp 0.7 lets it vary)\n");
+    words_print(stderr, 2, "(temperature 0 always gives the same answer; /temp 0.7 lets it vary)\n");
   }
   free(text);
   free(before);

@@ -8,6 +8,7 @@
 #include "cmdline/error.h"
 #include "cmdline/foreign.h"
 #include "cmdline/interrupt.h"
+#include "cmdline/words.h"
 #include "verify/verify.h"
 
 static const command commands[] = {
@@ -20,12 +21,12 @@ static const command commands[] = {
 static const struct { const char *old, *name; } renamed[] = {{"make", "synth"}};
 
 static int show_help(FILE *out) {
-  (void)fprintf(out, "ga %s: exact attention and LLM inference on CPUs and GPUs\n\nusage: ga COMMAND [options]\n\n",
-                ga_version());
+  words_print(out, 2, "ga %s: exact attention and LLM inference on CPUs and GPUs\n\nusage: ga COMMAND [options]\n\n",
+              ga_version());
   for (size_t i = 0; i < COUNT_OF(commands); i++)
-    (void)fprintf(out, "  %-12s %s\n", commands[i].name, commands[i].summary);
-  (void)fprintf(
-      out,
+    words_print(out, 15, "  %-12s %s\n", commands[i].name, commands[i].summary);
+  words_print(
+      out, 2,
       "\nga help COMMAND says more. To begin: ga pull smollm2-135m && ga run \"Why is the sky blue?\"\n"
       "models lie in $GA_MODELS, else $XDG_CACHE_HOME/ga/models, else ~/.cache/ga/models\n"
       "$GA_LOG (debug, info, warn, error, off) is the least level of the library's messages that is printed [warn]\n"

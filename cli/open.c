@@ -9,6 +9,7 @@
 #include "cli/store.h"
 #include "cli/templates.h"
 #include "cmdline/error.h"
+#include "cmdline/words.h"
 #include "names/hub.h"
 #include "names/names.h"
 
@@ -185,11 +186,11 @@ static void warn_of_cpu(const ga_model *model) {
   const ga_model_placement *cpu = ga_model_placement_at(model, 0),
                            *gpu = ga_model_placement_at(model, ga_model_placement_count(model) - 1);
   if (ga_model_placement_count(model) < 2 || strcmp(cpu->device, "cpu") || !cpu->n_layers) return;
-  (void)fprintf(stderr,
-                "%d of %d layers run on the CPU, which is slower; %s has %.2f GiB free (--explain tells more, a "
-                "smaller --context or "
-                "--kv-type q8_0 helps)\n",
-                cpu->n_layers, ga_model_get_info(model)->n_layers, gpu->device, (double)gpu->available * 0x1p-30);
+  words_print(stderr, 2,
+              "%d of %d layers run on the CPU, which is slower; %s has %.2f GiB free (--explain tells more, a "
+              "smaller --context or "
+              "--kv-type q8_0 helps)\n",
+              cpu->n_layers, ga_model_get_info(model)->n_layers, gpu->device, (double)gpu->available * 0x1p-30);
 }
 
 static ga_status load_model(const open_args *args, bool with_session, bool plan_only, opened *o) {

@@ -5,6 +5,7 @@
 
 #include "cli/sampling_model.h"
 #include "cmdline/error.h"
+#include "cmdline/words.h"
 
 static uint64_t clock_seed(void) {
   struct timespec t;
@@ -71,17 +72,17 @@ void print_speed(const ga_generate_result *r) {
   /* The first token comes out of the prompt's pass, so n - 1 were decoded one by one. */
   int32_t decoded = r->n_generated > 1 ? r->n_generated - 1 : 0;
   (void)fflush(stdout); /* both may be one file */
-  (void)fprintf(stderr, "prompt %d tokens in %.3f s (%.1f tok/s), generated %d in %.3f s (%.1f tok/s)\n", r->n_prompt,
-                r->prompt_seconds, rate(r->n_prompt, r->prompt_seconds), r->n_generated, r->generate_seconds,
-                rate(decoded, r->generate_seconds));
+  words_print(stderr, 2, "prompt %d tokens in %.3f s (%.1f tok/s), generated %d in %.3f s (%.1f tok/s)\n", r->n_prompt,
+              r->prompt_seconds, rate(r->n_prompt, r->prompt_seconds), r->n_generated, r->generate_seconds,
+              rate(decoded, r->generate_seconds));
 }
 
 void print_cut(const ga_generate_result *r) {
   (void)fflush(stdout);
   if (r->finish == GA_FINISH_LENGTH)
-    (void)fprintf(stderr, "(cut after %d token%s; -n N allows more, -n -1 goes on to the end)\n", r->n_generated,
-                  r->n_generated == 1 ? "" : "s");
+    words_print(stderr, 2, "(cut after %d token%s; -n N allows more, -n -1 goes on to the end)\n", r->n_generated,
+                r->n_generated == 1 ? "" : "s");
   if (r->finish == GA_FINISH_CONTEXT)
-    (void)fprintf(stderr, "(cut after %d token%s: the context is full; -c N makes it larger)\n", r->n_generated,
-                  r->n_generated == 1 ? "" : "s");
+    words_print(stderr, 2, "(cut after %d token%s: the context is full; -c N makes it larger)\n", r->n_generated,
+                r->n_generated == 1 ? "" : "s");
 }

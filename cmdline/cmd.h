@@ -70,6 +70,9 @@ int cmd_check_out(const char *name, const char *out);
 /* Prints text from a file. Characters that could control a terminal are escaped. */
 void cmd_put_text(FILE *f, const char *text, size_t bytes);
 
+/* Returns a text as cmd_put_text prints it, allocated with malloc; NULL: out of memory. */
+char *cmd_escape_text(const char *text);
+
 /* Prints json on stdout and releases it. NULL, for which jansson had no memory, is an error. */
 GA_NODISCARD ga_status cmd_print_json(json_t *json, size_t flags);
 /* Makes a JSON string of any bytes: U+FFFD replaces each byte that is not UTF-8. NULL: out of memory. */
