@@ -6,6 +6,7 @@
 #include "cli/render.h"
 #include "cli/sampling.h"
 #include "cmdline/error.h"
+#include "cmdline/words.h"
 #include "names/names.h"
 #include "serve/stops.h"
 
@@ -138,6 +139,12 @@ static ga_status finish_run(const run_args *a, opened *o, sink *s, const ga_gene
   return GA_OK;
 }
 
+/* Prints that the prompt is continued and not answered, where nobody asked for that. */
+static void tell_completion(const run_args *a, const opened *o) {
+  if (a->no_template || a->quiet || a->json || uses_template(a, o)) return;
+  words_print(stderr, 2, "(no chat template: the model continues the prompt; --chat-template NAME makes it answer)\n");
+}
+
 /* A text that the model only continues is no Markdown. */
 static void begin_rendering(sink *s, bool is_markdown) {
   if (s->json) return;
@@ -158,6 +165,7 @@ static ga_status generate(const run_args *a, const char *prompt, size_t bytes) {
   if (status == GA_OK) status = prompt_ids(a, &o, prompt, bytes, &ids, &n);
   if (status == GA_OK && n > INT32_MAX) status = ga_error_set(GA_ERR_SHAPE, "prompt of %zu tokens", n);
   if (status == GA_OK && n == 0) status = ga_error_set(GA_ERR_ARG, "the prompt is empty");
+  if (status == GA_OK) tell_completion(a, &o);
   if (status == GA_OK) begin_rendering(&s, uses_template(a, &o));
   if (status == GA_OK) status = ga_generate(o.session, ids, (int32_t)n, &go, &r);
   if (status == GA_OK)
@@ -215,7 +223,8 @@ int cmd_run(int argc, char **argv) {
       {"special", 0, OPT_FLAG, &a.special, 0, 0, NULL,
        "show control tokens; with --no-template also read them in the prompt"},
       {"ignore-eos", 0, OPT_FLAG, &a.ignore_eog, 0, 0, NULL, "go on after the end of the answer"},
-      {"quiet", 'q', OPT_FLAG, &a.quiet, 0, 0, NULL, "print neither speed nor a note on a cut answer on stderr"},
+      {"quiet", 'q', OPT_FLAG, &a.quiet, 0, 0, NULL,
+       "print no notes on stderr: speed, a cut answer, a missing template"},
       {"json", 0, OPT_FLAG, &a.json, 0, 0, NULL, "one JSON object on stdout instead of a stream"},
       {"logprobs", 0, OPT_INT, &a.logprobs, 0, LOGPROBS_MOST, "N",
        "with --json: log-probability of each token, and of the N likeliest at its place"},
