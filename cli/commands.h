@@ -14,6 +14,7 @@ int cmd_serve(int argc, char **argv);
 int cmd_embed(int argc, char **argv);
 int cmd_tokenize(int argc, char **argv);
 int cmd_perplexity(int argc, char **argv);
+int cmd_search(int argc, char **argv);
 int cmd_pull(int argc, char **argv);
 int cmd_dist(int argc, char **argv);
 int cmd_imatrix(int argc, char **argv);

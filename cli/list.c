@@ -60,7 +60,7 @@ static void print_table(const store *s) {
   size_t widest = 4;
   for (size_t i = 0; i < s->n; i++) widest = strlen(s->entry[i].name) > widest ? strlen(s->entry[i].name) : widest;
   if (!s->n) {
-    (void)fprintf(stderr, "no models in %s; ga pull --list has some\n", s->dir);
+    (void)fprintf(stderr, "no models in %s; ga pull --list has some, ga search TEXT finds others\n", s->dir);
     return;
   }
   printf("%-*s  %10s  %s\n", (int)widest, "NAME", "SIZE", "USED");
