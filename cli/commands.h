@@ -20,6 +20,7 @@ int cmd_dist(int argc, char **argv);
 int cmd_imatrix(int argc, char **argv);
 int cmd_quantize(int argc, char **argv);
 int cmd_convert(int argc, char **argv);
+int cmd_create(int argc, char **argv);
 int cmd_list(int argc, char **argv);
 int cmd_ps(int argc, char **argv);
 int cmd_stop(int argc, char **argv);

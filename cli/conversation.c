@@ -59,7 +59,7 @@ ga_status chat_set_system(chat *c, const char *text) {
 /* What the command line asked for, and for the rest what the model says. The numbers drawn go on. */
 static ga_status take_sampling(chat *c) {
   c->sampling = c->asked;
-  TRY(sampling_fill(&c->sampling, c->path, true));
+  TRY(sampling_fill(&c->sampling, c->o.path, &c->o.named, true));
   const uint64_t seed = c->options.seed;
   const bool goes_on = c->options.struct_size != 0;
   c->options = (ga_generate_options)GA_GENERATE_OPTIONS_INIT;
@@ -88,17 +88,15 @@ ga_status chat_open(chat *c, const open_args *open) {
   next.open = *open;
   next.o = (opened){0};
   next.ids = NULL;
-  ga_status status = find_model(open->model, next.path, sizeof next.path);
-  next.open.model = next.path; /* what is opened is what is remembered */
-  if (status == GA_OK) status = open_model(&next.open, true, &next.o);
-  next.open.model = open->model;
+  ga_status status = open_model(&next.open, true, &next.o);
   if (status == GA_OK) status = prepare_model(&next);
   if (status == GA_OK) {
     close_model(&c->o);
     free(c->ids);
     *c = next;
     c->options.sample = &c->sample;
-    return GA_OK;
+    if (!c->stop_text) chat_set_stops(c, &c->sampling.stop);
+    return chat_has_system(c) || !c->o.named.system ? GA_OK : chat_set_system(c, c->o.named.system);
   }
   close_model(&next.o);
   free(next.ids);

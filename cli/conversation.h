@@ -14,7 +14,6 @@ typedef struct chat {
    * this, because their defaults depend on the model */
   sampling_args asked;
   opened o;
-  char path[4096]; /* path of the open model, since the model's name may meanwhile stand for another one */
   ga_generate_options options;
   ga_sample_desc sample;
   ga_chat_message *messages; /* [n_messages] messages, whose texts are allocated with malloc */

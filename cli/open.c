@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "cli/named.h"
 #include "cli/pull.h"
 #include "cli/store.h"
 #include "cli/templates.h"
@@ -24,9 +25,30 @@ static ga_status find_or_fetch(const char *model, char *path, size_t capacity) {
   return pull_hub(model, false, false, path, capacity);
 }
 
-ga_status find_model(const char *model, char *path, size_t capacity) {
-  if (!model) model = ga_known_models[0].name;
+/* Finds a model that is no named one. */
+static ga_status find_files(const char *model, char *path, size_t capacity) {
   return ga_hub_is_name(model) ? find_or_fetch(model, path, capacity) : ga_model_path(model, path, capacity);
+}
+
+/* Finds the files of a model. *named: the named model, if it is one; release it with modelfile_free. */
+static ga_status find_named(const char *model, char *path, size_t capacity, modelfile *named) {
+  bool found;
+  if (!model) model = ga_known_models[0].name;
+  TRY(named_find(model, named, &found));
+  if (!found) return find_files(model, path, capacity);
+  const ga_status status = find_files(named->from, path, capacity);
+  if (status == GA_OK) return GA_OK;
+  char *why = strdup(ga_error_text());
+  (void)ga_error_set(status, "%s is made of %s: %s", model, named->from, why ? why : "");
+  free(why);
+  return status;
+}
+
+ga_status find_model(const char *model, char *path, size_t capacity) {
+  modelfile named = modelfile_empty();
+  const ga_status status = find_named(model, path, capacity, &named);
+  modelfile_free(&named);
+  return status;
 }
 
 #define READ_BYTES ((size_t)16 << 20) /* between two looks at Ctrl-C */
@@ -193,11 +215,22 @@ static void warn_of_cpu(const ga_model *model) {
               cpu->n_layers, ga_model_get_info(model)->n_layers, gpu->device, (double)gpu->available * 0x1p-30);
 }
 
+/* Opens the chat template of the options or, without one, of the named model. */
+static ga_status open_given_template(const open_args *args, opened *o) {
+  char *text = NULL;
+  if (args->chat_template) return template_open(args->chat_template, &o->given);
+  if (!o->named.chat_template) return GA_OK;
+  TRY(template_of_named(o->named.chat_template, &text));
+  const ga_status status = ga_template_compile(text, strlen(text), &o->given);
+  free(text);
+  return status;
+}
+
 static ga_status load_model(const open_args *args, bool with_session, bool plan_only, opened *o) {
-  char path[4096];
   ga_session_options so;
-  TRY(find_model(args->model, path, sizeof path));
+  TRY(find_named(args->model, o->path, sizeof o->path, &o->named));
   TRY(session_options(args, &so));
+  if (!args->context && o->named.context != MODELFILE_NONE) so.context = (int32_t)o->named.context;
   TRY(open_devices(args, o));
   ga_model_options mo = GA_MODEL_OPTIONS_INIT;
   mo.progress = show_loading;
@@ -207,17 +240,17 @@ static ga_status load_model(const open_args *args, bool with_session, bool plan_
   mo.session = &so;
   mo.plan_only = plan_only;
   mo.no_mmap = args->no_mmap;
-  TRY(ga_model_load(o->ctx, path, &mo, &o->model));
+  TRY(ga_model_load(o->ctx, o->path, &mo, &o->model));
   if (!plan_only) {
     warn_of_cpu(o->model);
-    store_mark_used(path);
+    store_mark_used(o->path);
   }
-  if (args->chat_template) TRY(template_open(args->chat_template, &o->given));
+  TRY(open_given_template(args, o));
   return with_session ? ga_session_create(o->model, &so, &o->session) : GA_OK;
 }
 
 ga_status open_model(const open_args *args, bool with_session, opened *out) {
-  *out = (opened){0};
+  *out = (opened){.named = modelfile_empty()};
   const ga_status status = load_model(args, with_session, false, out);
   out->explain = args->explain && status == GA_OK;
   if (status != GA_OK) close_model(out);
@@ -225,7 +258,7 @@ ga_status open_model(const open_args *args, bool with_session, opened *out) {
 }
 
 ga_status plan_model(const open_args *args, opened *out) {
-  *out = (opened){0};
+  *out = (opened){.named = modelfile_empty()};
   const ga_status status = load_model(args, false, true, out);
   if (status != GA_OK) close_model(out);
   return status;
@@ -236,6 +269,7 @@ void close_model(opened *o) {
   for (int32_t i = 0; o->explain && i < o->n_more; i++) explain(o->more[i]);
   if (o->explain && o->ctx) explain(o->ctx);
   ga_template_destroy(o->given);
+  modelfile_free(&o->named);
   ga_session_destroy(o->session);
   ga_model_destroy(o->model);
   ga_ctx_destroy(o->ctx);

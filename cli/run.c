@@ -77,8 +77,9 @@ static ga_status prompt_ids(const run_args *a, const opened *o, const char *prom
   }
   REQUIRE(bytes, GA_ERR_ARG, "the prompt is empty; --no-template starts from nothing");
   REQUIRE(strlen(prompt) == bytes, GA_ERR_ARG, "the prompt has a NUL byte; use --no-template");
-  ga_chat_message messages[2] = {{"system", a->system}, {"user", prompt}};
-  return chat_ids(o, a->system ? messages : messages + 1, a->system ? 2 : 1, ids, n);
+  const char *system = a->system ? a->system : o->named.system;
+  ga_chat_message messages[2] = {{"system", system}, {"user", prompt}};
+  return chat_ids(o, system ? messages : messages + 1, system ? 2 : 1, ids, n);
 }
 
 static ga_status print_run_json(const run_args *a, const ga_generate_result *r, const sink *s, const char *device,
@@ -109,10 +110,8 @@ static ga_status report_json(const run_args *a, opened *o, const ga_generate_res
 
 static ga_status set_run_options(const run_args *a, const opened *o, sink *s, ga_generate_options *go,
                                  ga_sample_desc *sample) {
-  char path[4096];
   sampling_args sampling = a->sampling;
-  TRY(find_model(a->open.model, path, sizeof path));
-  TRY(sampling_fill(&sampling, path, uses_template(a, o)));
+  TRY(sampling_fill(&sampling, o->path, &o->named, uses_template(a, o)));
   sampling_apply(&sampling, go, sample);
   go->show_special = a->special;
   go->ignore_eog = a->ignore_eog;
@@ -120,7 +119,7 @@ static ga_status set_run_options(const run_args *a, const opened *o, sink *s, ga
   go->progress = on_prompt;
   go->user = s;
   for (size_t i = 0; i < sampling.stop.n; i++)
-    s->stop[i] = (ga_text){a->sampling.stop.item[i], strlen(a->sampling.stop.item[i])};
+    s->stop[i] = (ga_text){sampling.stop.item[i], strlen(sampling.stop.item[i])};
   s->stops = (sv_stops){.stop = s->stop, .n = sampling.stop.n};
   return GA_OK;
 }

@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "cli/named.h"
 #include "cmdline/error.h"
 
 /* --- which there are --- */
@@ -21,7 +22,8 @@ void serve_models_free(serve_models *m) {
   m->n = m->room = 0;
 }
 
-static ga_status add_source(serve_models *m, const char *id, const char *path) {
+/* model: name or path by which the profile is found. */
+static ga_status add_source(serve_models *m, const char *id, const char *path, const char *model) {
   for (size_t i = 0; i < m->n; i++)
     REQUIRE(strcmp(m->source[i].id, id), GA_ERR_ARG, "%s and %s have one name, %s", m->source[i].path, path, id);
   if (m->n == m->room) {
@@ -35,7 +37,7 @@ static ga_status add_source(serve_models *m, const char *id, const char *path) {
   *s = (sv_model_source){.id = strdup(id), .path = strdup(path)};
   if (!s->id || !s->path) return fail_nomem("models", strlen(path));
   engine_args one = *m->engine;
-  one.open.model = s->path;
+  one.open.model = model;
   return engine_profile(&one, &s->profile);
 }
 
@@ -60,7 +62,23 @@ static ga_status add_of_folder(void *user, const char *name, const char *path, b
     return GA_OK;
   }
   ga_model_file_destroy(file);
-  return add_source(user, id, path);
+  return add_source(user, id, path, path);
+}
+
+static ga_status add_named_of_folder(void *user, const char *name, const char *modelfile_path) {
+  char path[4096];
+  (void)modelfile_path;
+  if (find_model(name, path, sizeof path) == GA_OK) return add_source(user, name, path, name);
+  (void)fprintf(stderr, "ga serve: %s is left out\n", ga_error_text());
+  return GA_OK;
+}
+
+/* Returns whether a folder is that of the program's models, where named models lie. */
+static bool is_models_folder(const char *path) {
+  char dir[3072];
+  struct stat a, b;
+  return ga_models_folder(dir, sizeof dir) == GA_OK && !stat(dir, &a) && !stat(path, &b) && a.st_dev == b.st_dev &&
+         a.st_ino == b.st_ino;
 }
 
 /* Returns whether a path is a folder that is no model. */
@@ -77,6 +95,7 @@ static ga_status add_named(serve_models *m, const char *name) {
   if (name && is_folder_of_models(name)) {
     const size_t before = m->n;
     TRY(ga_models_here(name, add_of_folder, m));
+    if (is_models_folder(name)) TRY(named_each(name, add_named_of_folder, m));
     REQUIRE(m->n > before, GA_ERR_ARG, "%s: no models in this folder", name);
     return GA_OK;
   }
@@ -84,7 +103,7 @@ static ga_status add_named(serve_models *m, const char *name) {
   TRY(find_model(name, path, sizeof path));
   engine_model_name(&one, id, sizeof id);
   REQUIRE(*id, GA_ERR_ARG, "--alias is empty");
-  return add_source(m, id, path);
+  return add_source(m, id, path, name);
 }
 
 ga_status serve_models_find(const engine_args *engine, const cmd_texts *names, serve_models *out) {
@@ -175,6 +194,7 @@ ga_status serve_models_load(void *user, size_t index, sv_loaded *out) {
   serve_models *m = user;
   engine_args args = *m->engine;
   args.open.model = m->source[index].path;
+  if (!args.open.context) args.open.context = m->source[index].profile.context;
   *out = (sv_loaded){0};
   owner *own = calloc(1, sizeof *own);
   if (!own) return fail_nomem("model", sizeof *own);

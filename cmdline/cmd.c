@@ -139,10 +139,21 @@ static bool add_to_list(const char *name, const cmd_option *o, const char *text)
   return false;
 }
 
+/* Variables that the options of the last parse have set. */
+static const void *given[128];
+static size_t n_given;
+
+bool cmd_is_given(const void *value) {
+  for (size_t i = 0; i < n_given; i++)
+    if (given[i] == value) return true;
+  return false;
+}
+
 /* Stores text into the option; false with a message when it does not fit. */
 static bool store_option(const char *name, const cmd_option *o, const char *text) {
   char *end = NULL;
   errno = 0;
+  if (!cmd_is_given(o->value) && n_given < COUNT_OF(given)) given[n_given++] = o->value;
   switch (o->kind) {
   case OPT_FLAG: *(bool *)o->value = true; return true;
   case OPT_STRING: *(const char **)o->value = text; return true;
@@ -311,6 +322,7 @@ int cmd_parse_or(const char *name, const char *usage, const cmd_option *options,
   const parser p = {name, options, n_options, refuse};
   int kept = 0;
   *exit_code = EXIT_USAGE;
+  n_given = 0;
   for (int i = 1; i < argc; i++) {
     const char *arg = argv[i];
     if (!strcmp(arg, "--")) {

@@ -56,6 +56,8 @@ int cmd_parse(const char *name, const char *usage, const cmd_option *options, si
  * argument after it, or NULL. */
 int cmd_parse_or(const char *name, const char *usage, const cmd_option *options, size_t n_options, int argc,
                  char **argv, int *exit_code, void (*refuse)(const char *arg, const char *next));
+/* Returns whether the last parse found the option that sets the variable `value`. */
+bool cmd_is_given(const void *value);
 /* Returns the option that arg names, as "--name", "--name=value" or "-x"; NULL: the table has no such option. */
 const cmd_option *cmd_find_option(const cmd_option *options, size_t n, const char *arg);
 

@@ -9,7 +9,12 @@ typedef struct sv_profile {
   /* source of a chat template that replaces the model's templates, also the template for tools; NULL = the model's own
    * templates are used */
   const char *chat_template;
-  sv_defaults defaults; /* default values of the sampling parameters that a request does not have */
+  const char *system;             /* system message of chats that have none; NULL = none */
+  const char *stop[SV_MAX_STOPS]; /* [n_stop] texts before which answers end, for requests without stop texts */
+  size_t n_stop;
+  const char *modelfile; /* Modelfile of the model, for descriptions of it; NULL = none */
+  int64_t context;       /* largest number of tokens of a sequence; 0 = the program's option decides */
+  sv_defaults defaults;  /* default values of the parameters that a request does not have */
 } sv_profile;
 
 /* Copies a profile with its texts, and compiles its chat template; *tpl is NULL if it has none. The caller releases

@@ -107,6 +107,16 @@ static bool sv_cut_tail(const sv_server *s, const ga_template *tpl, const sv_req
   return fits || fail->http ? fits : sv_refuse_continuing(fail);
 }
 
+/* Puts the profile's system message before messages that have none. */
+static bool sv_add_system(const sv_server *s, const sv_request *r, sv_fail *fail) {
+  json_t *messages = json_object_get(r->context, "messages");
+  const char *role = json_string_value(json_object_get(json_array_get(messages, 0), "role")),
+             *system = s->o.profile.system;
+  if (!system || !role || !strcmp(role, "system") || !strcmp(role, "developer")) return true;
+  return !json_array_insert_new(messages, 0, json_pack("{s:s,s:s}", "role", "system", "content", system)) ||
+         sv_refuse_nomem(fail);
+}
+
 /* The template, and its variables as JSON, malloc'd; NULL with *fail set. */
 static char *sv_template_json(const sv_server *s, const sv_request *r, const ga_template **tpl, sv_fail *fail) {
   const char *why = ga_model_template_error(s->model);
@@ -119,7 +129,7 @@ static char *sv_template_json(const sv_server *s, const sv_request *r, const ga_
         why);
     return NULL;
   }
-  if (!sv_check_roles(*tpl, json_object_get(r->context, "messages"), fail)) return NULL;
+  if (!sv_add_system(s, r, fail) || !sv_check_roles(*tpl, json_object_get(r->context, "messages"), fail)) return NULL;
   const bool named =
       sv_name_token(s, r->context, "bos_token", GA_TOK_BOS) && sv_name_token(s, r->context, "eos_token", GA_TOK_EOS);
   char *json = named ? ga_json_dump(r->context, JSON_COMPACT) : NULL;
