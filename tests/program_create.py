@@ -167,6 +167,7 @@ class Create(unittest.TestCase):
             self.assertEqual(server.post("/tokenize", messages=HELLO)["count"], server.post("/tokenize", messages=[{"role": "system", "content": "Be kind."}, *HELLO])["count"])
             model = server.request("GET", "/v1/models")[2]["data"][0]
             self.assertEqual((model["id"], model["max_model_len"], model["default_sampling"]["top_k"], model["capabilities"]), ("kind", 300, 3, ["completion", "chat"]))
+            self.assertEqual((model["default_system"], model["default_sampling"]["max_tokens"]), ("Be kind.", 5))
             shown = server.post("/api/show", model="kind")
             self.assertEqual((shown["system"], shown["modelfile"].splitlines()[0]), ("Be kind.", "FROM chat.gguf"))
             for line in ("top_k 3", "num_predict 5", "presence_penalty 0.5", "num_ctx 300", 'stop "b"'):

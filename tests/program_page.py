@@ -49,7 +49,7 @@ Done."""
 
 SAMPLING = {"temperature": 0.7, "top_p": 0.9, "min_p": 0, "repetition_penalty": 1.1, "top_k": 40}
 MODELS = {"tiny-a": {"capabilities": ["completion", "chat"], "default_sampling": SAMPLING}, "tiny-b": {},  # as servers of others list theirs
-          "base": {"capabilities": ["completion"], "default_sampling": {**SAMPLING, "temperature": 0.25}}, "encoder": {"capabilities": ["embedding"]}}
+          "base": {"capabilities": ["completion"], "default_sampling": {**SAMPLING, "temperature": 0.25, "max_tokens": 99}, "default_system": "Be kind."}, "encoder": {"capabilities": ["embedding"]}}
 
 
 class Server(http.server.ThreadingHTTPServer):
@@ -401,7 +401,7 @@ class ChatPage(unittest.TestCase):
         self.assertNotIn("temperature", Handler.requests[-1])
         self.choose("base")
         self.click("Settings")
-        self.assertEqual(self.page.js("document.getElementById('temperature').placeholder"), "0.25")
+        self.assertEqual([self.page.js(f"document.getElementById('{i}').placeholder") for i in ("temperature", "max_tokens", "system")], ["0.25", "99", "Be kind."])
         self.click("Done")
 
     def test_base_model(self):
@@ -414,7 +414,7 @@ class ChatPage(unittest.TestCase):
         self.assertEqual(self.page.js("document.getElementById('send').textContent"), "Complete")
         self.send("One two")
         request = Handler.requests[0]
-        self.assertEqual((request["path"], request["prompt"], request["max_tokens"], request["model"]), ("/v1/completions", "One two", 256, "base"))
+        self.assertEqual((request["path"], request["prompt"], request["max_tokens"], request["model"]), ("/v1/completions", "One two", 99, "base"))
         self.assertEqual(self.articles()[1], ["assistant", " and so\n**on**"])  # no Markdown
         self.assertEqual(self.page.js("document.querySelectorAll('article strong').length"), 0)
         self.click("Continue")
@@ -425,6 +425,7 @@ class ChatPage(unittest.TestCase):
         self.choose("tiny-a")  # every model continues texts
         self.send("!")
         self.assertEqual((Handler.requests[2]["path"], Handler.requests[2]["prompt"][-1]), ("/v1/completions", "!"))
+        self.assertEqual(Handler.requests[2]["max_tokens"], 256)
         self.reload()
         self.assertEqual(len(self.articles()), 5)
 

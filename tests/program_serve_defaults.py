@@ -82,6 +82,11 @@ class Defaults(unittest.TestCase):
         for name, value in self.FIELDS.items():
             self.assertAlmostEqual(model["default_sampling"][name], value, 5)
 
+    def test_penalties_that_look_back_on_nothing(self):
+        """repeat_last_n 0 turns penalties off, those of the model, too."""
+        said = self.server.post("/completion", prompt="hello", n_predict=1, repeat_last_n=0)["generation_settings"]
+        self.assertEqual((said["repeat_penalty"], said["presence_penalty"]), (1, 0))
+
     def test_told(self):
         """A response says by which values it was drawn."""
         said = self.server.post("/v1/responses", input="hello", max_output_tokens=1)

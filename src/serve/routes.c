@@ -56,8 +56,10 @@ static const char *const sv_capabilities[] = {[SV_UNKNOWN] = "null",
 
 /* Writes the values of sampling that a request without fields gets. */
 static void sv_put_default_sampling(sv_text *t, const sv_defaults *d) {
-  sv_putf(t, "{\"temperature\":%g,\"top_p\":%g,\"min_p\":%g,\"repetition_penalty\":%g,\"top_k\":%d}",
+  sv_putf(t, "{\"temperature\":%g,\"top_p\":%g,\"min_p\":%g,\"repetition_penalty\":%g,\"top_k\":%d",
           (double)d->temperature, (double)d->top_p, (double)d->min_p, (double)d->repetition_penalty, d->top_k);
+  if (d->max_tokens > 0) sv_putf(t, ",\"max_tokens\":%lld", (long long)d->max_tokens);
+  sv_puts(t, "}");
 }
 
 static void sv_put_model(sv_text *t, const sv_server *host, size_t index) {
@@ -78,6 +80,10 @@ static void sv_put_model(sv_text *t, const sv_server *host, size_t index) {
   if (defaults->is_given && offer.ability != SV_EMBEDS) {
     sv_puts(t, ",\"default_sampling\":");
     sv_put_default_sampling(t, defaults);
+  }
+  if (offer.server->o.profile.system) {
+    sv_puts(t, ",\"default_system\":");
+    sv_puts_json(t, offer.server->o.profile.system);
   }
   sv_puts(t, "}");
 }

@@ -60,6 +60,7 @@ function titleOf(c) {
 // ---- What a model can do ----
 
 const abilities = () => models.get(settings.model)?.capabilities;
+const defaultOf = (name, without) => models.get(settings.model)?.default_sampling?.[name] ?? without;
 // Before the server has told, and on servers that do not tell, models chat.
 const canChat = () => abilities() === undefined || !!abilities()?.includes("chat");
 const kindOf = (c) => c.kind ?? (c.messages.length || canChat() ? "chat" : "text");
@@ -349,7 +350,7 @@ async function readEvents(response, take) {
 function requestOf(c) {
   const request = { model: settings.model || undefined, stream: true, stream_options: { include_usage: true } };
   for (const [name] of FIELDS) if (settings[name]) request[name] = Number(settings[name]);
-  if (kindOf(c) === "text") return { max_tokens: TEXT_TOKENS, ...request, prompt: c.messages.map((m) => m.content).join("") };
+  if (kindOf(c) === "text") return { max_tokens: defaultOf("max_tokens", TEXT_TOKENS), ...request, prompt: c.messages.map((m) => m.content).join("") };
   const messages = [];
   for (const { role, content } of c.messages.filter((m) => m.content)) {
     const last = messages.at(-1);
@@ -483,11 +484,11 @@ function showTheme() {
 // ---- Settings ----
 
 function showFields() {
-  const defaults = models.get(settings.model)?.default_sampling ?? {};
   for (const [name] of FIELDS) {
     $(name).value = settings[name] ?? "";
-    $(name).placeholder = defaults[name] ?? (name === "max_tokens" ? (kindOf(chat) === "text" ? TEXT_TOKENS : "to the end") : "the model's");
+    $(name).placeholder = defaultOf(name, name !== "max_tokens" ? "the model's" : kindOf(chat) === "text" ? TEXT_TOKENS : "to the end");
   }
+  $("system").placeholder = models.get(settings.model)?.default_system ?? "none";
 }
 
 function openSettings(focus) {
