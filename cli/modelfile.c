@@ -106,11 +106,19 @@ static ga_status refuse_at(const reader *r, const char *why) {
   return ga_error_set(GA_ERR_FORMAT, "%s, line %d: %s", r->label, r->line, why);
 }
 
+static char *copy_bytes(const char *p, size_t n) {
+  char *text = malloc(n + 1);
+  if (!text) return NULL;
+  memcpy(text, p, n);
+  text[n] = 0;
+  return text;
+}
+
 /* Copies n bytes without blanks at both ends. */
 static char *copy_trimmed(const char *p, size_t n) {
   while (n && strchr(" \t", *p)) p++, n--;
   while (n && strchr(" \t", p[n - 1])) n--;
-  return strndup(p, n);
+  return copy_bytes(p, n);
 }
 
 /* Takes what stands between three quotes on each side; r->at is behind the first ones. */
@@ -120,7 +128,7 @@ static ga_status take_quoted(reader *r, char **out) {
   if (!end) return refuse_at(r, "the three quotes that end the text are missing");
   const char *rest = end + strlen(QUOTES), *stop = rest + strcspn(rest, "\n");
   if (rest + strspn(rest, " \t") < stop) return refuse_at(r, "there is text after the three quotes that end it");
-  *out = strndup(r->at, (size_t)(end - r->at));
+  *out = copy_bytes(r->at, (size_t)(end - r->at));
   for (const char *p = r->at; p < end; p++) r->lines_more += *p == '\n';
   r->at = stop;
   return *out ? GA_OK : fail_nomem(r->label, (size_t)(end - r->at));
@@ -206,7 +214,7 @@ static ga_status store_parameter(const reader *r, modelfile *m, const char *name
 static ga_status take_parameter(reader *r, modelfile *m) {
   r->at += strspn(r->at, " \t");
   const size_t n = strcspn(r->at, " \t\n");
-  char *name = strndup(r->at, n), *value = NULL;
+  char *name = copy_bytes(r->at, n), *value = NULL;
   if (!name) return fail_nomem(r->label, n);
   r->at += n;
   ga_status status = *name ? take_modelfile_value(r, &value) : refuse_at(r, "PARAMETER has no name");
