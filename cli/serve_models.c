@@ -65,11 +65,28 @@ static ga_status add_of_folder(void *user, const char *name, const char *path, b
   return add_source(user, id, path, path);
 }
 
+/* Checks a named model: its Modelfile, its chat template, and that what it is made of is here. */
+static ga_status check_named(const serve_models *m, const char *name, char *path, size_t capacity) {
+  engine_args one = *m->engine;
+  sv_profile given, copy;
+  ga_template *tpl;
+  one.open.model = name;
+  TRY(find_model(name, path, capacity));
+  TRY(engine_profile(&one, &given));
+  const ga_status status = sv_profile_copy(&given, &copy, &tpl);
+  ga_template_destroy(tpl);
+  sv_profile_free(&copy);
+  sv_profile_free(&given);
+  return status;
+}
+
 static ga_status add_named_of_folder(void *user, const char *name, const char *modelfile_path) {
   char path[4096];
   (void)modelfile_path;
-  if (find_model(name, path, sizeof path) == GA_OK) return add_source(user, name, path, name);
-  (void)fprintf(stderr, "ga serve: %s is left out\n", ga_error_text());
+  if (check_named(user, name, path, sizeof path) == GA_OK) return add_source(user, name, path, name);
+  char *why = cmd_escape_text(ga_error_text());
+  (void)fprintf(stderr, "ga serve: %s is left out: %s\n", name, why ? why : "");
+  free(why);
   return GA_OK;
 }
 

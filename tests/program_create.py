@@ -194,13 +194,19 @@ class Create(unittest.TestCase):
         self.create("kind", "FROM chat.gguf\nSYSTEM Be kind.\n")
         self.create("lost", "FROM words.gguf\n")
         os.remove(os.path.join(self.models, "words.gguf"))
+        for name, text in (("broken", "FROM chat.gguf\nTEMPLATE {% for %}\n"), ("odd", "FROM chat.gguf\nPARAMETER x 1\n")):  # by another hand
+            with open(os.path.join(self.models, name + ".modelfile"), "w") as f:
+                f.write(text)
         with Server(GA, self.models, "--context", "256", env=self.env) as server:
             self.assertEqual({m["id"] for m in server.request("GET", "/v1/models")[2]["data"]}, {"chat", "base", "kind"})
             for name, prompt in (("kind", "system: Be kind.\nuser: hello\n"), ("chat", "user: hello\n")):
                 self.assertEqual(server.post("/apply-template", model=name, messages=HELLO)["prompt"], prompt)
             rc, said = server.end()
         self.assertEqual(rc, 0)
-        self.assertIn("lost is made of words.gguf", said)
+        for part in ("lost is left out: lost is made of words.gguf", "broken is left out: chat template, line 1", "PARAMETER x is not supported"):
+            self.assertIn(part, said)
+        self.assertIn("PARAMETER x is not supported", self.ga("run", "-m", "odd", "x", code=1)[1])
+        self.assertRegex(self.ga("list")[0], "(?m)^odd +/.*PARAMETER x is not supported")
         with Server(GA, ["chat.gguf", "kind"], env=self.env) as server:
             self.assertEqual({m["id"] for m in server.request("GET", "/v1/models")[2]["data"]}, {"chat", "kind"})
 
