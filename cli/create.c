@@ -1,17 +1,13 @@
 /* ga create: a named model, by a Modelfile. */
-#include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "cli/named.h"
 #include "cli/open.h"
 #include "cli/templates.h"
 #include "cmdline/error.h"
-#include "names/hub.h"
 #include "names/names.h"
 
 typedef struct create_args {
@@ -36,22 +32,6 @@ static ga_status check_named_name(const char *name, bool force, char *path, size
   return GA_OK;
 }
 
-/* Makes a path in FROM absolute: it is one from the folder of the Modelfile. Names stay. */
-static ga_status settle_from(modelfile *m, const char *file) {
-  char path[4096];
-  const char *slash = strrchr(file, '/');
-  if (ga_hub_is_name(m->from)) return GA_OK;
-  const int n = *m->from == '/' || !slash ? snprintf(path, sizeof path, "%s", m->from)
-                                          : snprintf(path, sizeof path, "%.*s/%s", (int)(slash - file), file, m->from);
-  REQUIRE(n > 0 && (size_t)n < sizeof path, GA_ERR_ARG, "FROM %.60s: the path is too long", m->from);
-  if (access(path, F_OK)) return GA_OK;
-  char *whole = realpath(path, NULL);
-  REQUIRE(whole, GA_ERR_IO, "FROM %s: %s", path, strerror(errno));
-  free(m->from);
-  m->from = whole;
-  return GA_OK;
-}
-
 /* Returns whether the model's own files have a chat template. */
 static ga_status has_own_template(const char *path, bool *has) {
   ga_model_file *file;
@@ -72,7 +52,7 @@ static ga_status check_template(const modelfile *m) {
   return status;
 }
 
-/* Checks that the model that it is made of is here, and that a system message has a template to stand in. */
+/* Checks that the model that it is made of can be opened, and that a system message has a template to stand in. */
 static ga_status check_base(const char *name, const modelfile *m) {
   char path[4096];
   modelfile base;
@@ -83,9 +63,10 @@ static ga_status check_base(const char *name, const modelfile *m) {
   has_template |= status == GA_OK && base.chat_template;
   modelfile_free(&base);
   TRY(status);
-  if (!m->system || has_template) return GA_OK;
-  TRY(has_own_template(path, &has_template));
-  REQUIRE(has_template, GA_ERR_ARG, "SYSTEM needs a chat template, and %s has none; add: TEMPLATE chatml", m->from);
+  bool has_own = false;
+  TRY(has_own_template(path, &has_own));
+  REQUIRE(!m->system || has_template || has_own, GA_ERR_ARG,
+          "SYSTEM needs a chat template, and %s has none; add: TEMPLATE chatml", m->from);
   return GA_OK;
 }
 
@@ -104,7 +85,7 @@ static ga_status create_named(const char *name, const create_args *a) {
   TRY(check_named_name(name, a->force, path, sizeof path));
   TRY(read_text(a->file, &text, &bytes));
   ga_status status = modelfile_parse(text, bytes, strcmp(a->file, "-") ? a->file : "stdin", &m);
-  if (status == GA_OK) status = settle_from(&m, a->file);
+  if (status == GA_OK) status = named_settle_from(&m, a->file);
   if (status == GA_OK) status = check_template(&m);
   if (status == GA_OK) status = check_base(name, &m);
   if (status == GA_OK) status = write_modelfile(&m, path);

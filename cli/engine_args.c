@@ -23,7 +23,7 @@ void engine_model_name(const engine_args *a, char *name, size_t capacity) {
   while (first && model[first - 1] != '/') first--;
   (void)snprintf(name, capacity, "%.*s", (int)(n - first), model + first);
   char *dot = strrchr(name, '.');
-  if (dot && dot != name && !strcmp(dot, ".gguf")) *dot = 0;
+  if (dot && dot != name && (!strcmp(dot, ".gguf") || !strcmp(dot, ".modelfile"))) *dot = 0;
 }
 
 /* A chat template's text; "" where the file has none of that key. */

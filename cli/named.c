@@ -1,6 +1,7 @@
 #include "cli/named.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,14 +28,19 @@ static bool is_known(const char *name) {
   return false;
 }
 
-bool named_path(const char *name, char *path, size_t capacity) {
+/* Writes the path of a Modelfile as named_path does, whatever lies where the program runs. */
+static bool path_in_folder(const char *name, char *path, size_t capacity) {
   char dir[3072];
-  if (!named_is_name(name) || is_known(name) || !access(name, F_OK)) return false;
+  if (!named_is_name(name) || is_known(name)) return false;
   if (ga_models_folder(dir, sizeof dir) != GA_OK) return false;
   const int n = snprintf(path, capacity, "%s/%s", dir, name);
   if (n <= 0 || (size_t)n >= capacity || !access(path, F_OK)) return false; /* a model's file goes before */
   const int m = snprintf(path, capacity, "%s/%s" ENDING, dir, name);
   return m > 0 && (size_t)m < capacity && !access(path, F_OK);
+}
+
+bool named_path(const char *name, char *path, size_t capacity) {
+  return access(name, F_OK) && path_in_folder(name, path, capacity);
 }
 
 static ga_status read_modelfile(const char *path, modelfile *out) {
@@ -47,13 +53,36 @@ static ga_status read_modelfile(const char *path, modelfile *out) {
   return status;
 }
 
+ga_status named_settle_from(modelfile *m, const char *file) {
+  char path[4096];
+  const char *slash = strrchr(file, '/');
+  if (ga_hub_is_name(m->from)) return GA_OK;
+  const int n = *m->from == '/' || !slash ? snprintf(path, sizeof path, "%s", m->from)
+                                          : snprintf(path, sizeof path, "%.*s/%s", (int)(slash - file), file, m->from);
+  REQUIRE(n > 0 && (size_t)n < sizeof path, GA_ERR_ARG, "FROM %.60s: the path is too long", m->from);
+  if (access(path, F_OK)) return GA_OK;
+  char *whole = realpath(path, NULL);
+  REQUIRE(whole, GA_ERR_IO, "FROM %s: %s", path, strerror(errno));
+  free(m->from);
+  m->from = whole;
+  return GA_OK;
+}
+
+/* Returns whether the text is the path of a Modelfile that is there. */
+static bool is_modelfile_path(const char *text) {
+  const size_t n = strlen(text), end = strlen(ENDING);
+  return n > end && !strcmp(text + n - end, ENDING) && !access(text, F_OK);
+}
+
 ga_status named_find(const char *name, modelfile *out, bool *found) {
   char path[4096];
   *out = modelfile_empty();
-  *found = name && named_path(name, path, sizeof path);
+  const bool is_path = name && is_modelfile_path(name);
+  *found = is_path || (name && named_path(name, path, sizeof path));
   if (!*found) return GA_OK;
-  TRY(read_modelfile(path, out));
-  for (int level = 1; named_path(out->from, path, sizeof path); level++) {
+  TRY(read_modelfile(is_path ? name : path, out));
+  if (is_path) TRY(named_settle_from(out, name));
+  for (int level = 1; path_in_folder(out->from, path, sizeof path); level++) {
     modelfile base;
     REQUIRE(level < MOST_LEVELS, GA_ERR_ARG, "%s: named models that are made of each other, more than %d levels", name,
             MOST_LEVELS);
@@ -70,7 +99,7 @@ static bool reaches_at(const char *from, const char *name, int level) {
   char path[4096];
   modelfile m;
   if (!strcmp(from, name)) return true;
-  if (level > MOST_LEVELS || !named_path(from, path, sizeof path)) return false;
+  if (level > MOST_LEVELS || !path_in_folder(from, path, sizeof path)) return false;
   const bool reaches = read_modelfile(path, &m) == GA_OK && reaches_at(m.from, name, level + 1);
   modelfile_free(&m);
   return reaches;

@@ -30,13 +30,27 @@ static ga_status find_files(const char *model, char *path, size_t capacity) {
   return ga_hub_is_name(model) ? find_or_fetch(model, path, capacity) : ga_model_path(model, path, capacity);
 }
 
+/* Finds what a named model is made of: a path, or a name, whatever lies where the program runs. */
+static ga_status find_base(const char *from, char *path, size_t capacity) {
+  char dir[3072];
+  const char *file = from;
+  if (*from == '/' || ga_hub_is_name(from)) return find_files(from, path, capacity);
+  for (const ga_known_model *k = ga_known_models; k->name; k++)
+    if (!strcmp(k->name, from)) file = k->file;
+  TRY(ga_models_folder(dir, sizeof dir));
+  const int n = snprintf(path, capacity, "%s/%s", dir, file);
+  if (n > 0 && (size_t)n < capacity && !access(path, F_OK)) return GA_OK;
+  TRY(find_files(from, path, capacity)); /* which tells why */
+  return ga_error_set(GA_ERR_IO, "there is no %s in %s", file, dir);
+}
+
 /* Finds the files of a model. *named: the named model, if it is one; release it with modelfile_free. */
 static ga_status find_named(const char *model, char *path, size_t capacity, modelfile *named) {
   bool found;
   if (!model) model = ga_known_models[0].name;
   TRY(named_find(model, named, &found));
   if (!found) return find_files(model, path, capacity);
-  const ga_status status = find_files(named->from, path, capacity);
+  const ga_status status = find_base(named->from, path, capacity);
   if (status == GA_OK) return GA_OK;
   char *why = strdup(ga_error_text());
   (void)ga_error_set(status, "%s is made of %s: %s", model, named->from, why ? why : "");

@@ -65,7 +65,7 @@ static ga_status add_of_folder(void *user, const char *name, const char *path, b
   return add_source(user, id, path, path);
 }
 
-/* Checks a named model: its Modelfile, its chat template, and that what it is made of is here. */
+/* Checks a named model, by its Modelfile's path: the Modelfile, the chat template, and that the files are here. */
 static ga_status check_named(const serve_models *m, const char *name, char *path, size_t capacity) {
   engine_args one = *m->engine;
   sv_profile given, copy;
@@ -81,9 +81,9 @@ static ga_status check_named(const serve_models *m, const char *name, char *path
 }
 
 static ga_status add_named_of_folder(void *user, const char *name, const char *modelfile_path) {
-  char path[4096];
-  (void)modelfile_path;
-  if (check_named(user, name, path, sizeof path) == GA_OK) return add_source(user, name, path, name);
+  char path[4096]; /* the Modelfile's path, not the name, which may also be that of a file where the program runs */
+  if (check_named(user, modelfile_path, path, sizeof path) == GA_OK)
+    return add_source(user, name, path, modelfile_path);
   char *why = cmd_escape_text(ga_error_text());
   (void)fprintf(stderr, "ga serve: %s is left out: %s\n", name, why ? why : "");
   free(why);

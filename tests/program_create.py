@@ -112,6 +112,26 @@ class Create(unittest.TestCase):
         self.assertIn("more than 8 levels", self.create("10", "FROM 9\n", code=1)[1])
         self.assertIn("one cannot be made of itself: FROM two", self.create("one", "FROM two\n", "--force", code=1)[1])
 
+    def test_a_path_of_a_modelfile(self):
+        folder = os.path.join(self.dir, "sub")
+        os.mkdir(folder)
+        with open(os.path.join(folder, "w.modelfile"), "w") as f:
+            f.write("FROM ../models/words.gguf\nPARAMETER stop three\n")
+        self.assertEqual(self.ga("run", "-m", "sub/w.modelfile", "-q", "x")[0], "One two \n")
+        with Server(GA, os.path.join(folder, "w.modelfile"), "--context", "64", env=self.env) as server:
+            self.assertIn("(model w)", server.line)
+        os.mkdir(os.path.join(self.dir, "kind"))  # a folder where the program runs goes before a name
+        self.create("kind", "FROM words.gguf\n", code=0)
+        self.assertIn("config.json", self.ga("run", "-m", "kind", "x", code=1)[1])
+        self.assertIn("config.json", self.create("two", "FROM kind\n", code=1)[1])  # that folder
+        os.rmdir(os.path.join(self.dir, "kind"))
+        self.create("two", "FROM kind\n")
+        for name in ("kind", "words.gguf"):  # what it is made of stays what it was, whatever lies where the program runs
+            os.mkdir(os.path.join(self.dir, name))
+        self.assertEqual(self.ga("run", "-m", "two", "-q", "x")[0], "".join(WORDS) + "\n")
+        os.remove(os.path.join(self.models, "words.gguf"))
+        self.assertIn("there is no words.gguf in", self.ga("run", "-m", "two", "x", code=1)[1])
+
     # --- use ---
 
     def test_list_show_rm(self):
@@ -197,13 +217,14 @@ class Create(unittest.TestCase):
         for name, text in (("broken", "FROM chat.gguf\nTEMPLATE {% for %}\n"), ("odd", "FROM chat.gguf\nPARAMETER x 1\n")):  # by another hand
             with open(os.path.join(self.models, name + ".modelfile"), "w") as f:
                 f.write(text)
-        with Server(GA, self.models, "--context", "256", env=self.env) as server:
+        os.mkdir(os.path.join(self.dir, "kind"))
+        with Server(GA, self.models, "--context", "256", env=self.env, cwd=self.dir) as server:
             self.assertEqual({m["id"] for m in server.request("GET", "/v1/models")[2]["data"]}, {"chat", "base", "kind"})
             for name, prompt in (("kind", "system: Be kind.\nuser: hello\n"), ("chat", "user: hello\n")):
                 self.assertEqual(server.post("/apply-template", model=name, messages=HELLO)["prompt"], prompt)
             rc, said = server.end()
         self.assertEqual(rc, 0)
-        for part in ("lost is left out: lost is made of words.gguf", "broken is left out: chat template, line 1", "PARAMETER x is not supported"):
+        for part in ("lost is left out: ", "lost.modelfile is made of words.gguf: words.gguf: no such file", "broken is left out: chat template, line 1", "PARAMETER x is not supported"):
             self.assertIn(part, said)
         self.assertIn("PARAMETER x is not supported", self.ga("run", "-m", "odd", "x", code=1)[1])
         self.assertRegex(self.ga("list")[0], "(?m)^odd +/.*PARAMETER x is not supported")

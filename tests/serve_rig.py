@@ -63,10 +63,10 @@ def write_encoder(folder, name="arch/bert"):
 
 
 class Server:
-    def __init__(self, ga, model, *options, wait=True, env=None):
+    def __init__(self, ga, model, *options, wait=True, env=None, cwd=None):
         models = [model] if isinstance(model, str) else model
         self.process = subprocess.Popen([ga, "serve", *(x for m in models for x in ("-m", m)), "--port", "0", "-t", "1", *options], stdin=subprocess.DEVNULL,
-                                        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, errors="replace", env=env)
+                                        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, errors="replace", env=env, cwd=cwd)
         self.line = self.process.stdout.readline() if wait else ""
         found = re.search(r"^listening on http://\S*:(\d+) \((?:model )?(.*)\)$", self.line)
         if wait and not found:
