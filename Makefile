@@ -38,7 +38,9 @@ build: configure
 demo: deps
 	@GA_WITH_PIP=1 tools/install_deps.sh
 	@cmake --preset lean >/dev/null
-	@cmake --build build-lean -j $(JOBS)
+	@if [ -t 1 ]; then cmake --build build-lean -j $(JOBS); else \
+	  echo "building into build-lean/, which takes minutes; build-lean/build.log has what is compiled" >&2; \
+	  cmake --build build-lean -j $(JOBS) >build-lean/build.log 2>&1 || { tail -n 30 build-lean/build.log >&2; exit 1; }; fi
 	@build-lean/ga pull smollm2-135m >/dev/null
 	@printf '> %s\n' "$$QUESTION"
 	@build-lean/ga run --temp 0 "$$QUESTION"

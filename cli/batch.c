@@ -185,10 +185,11 @@ static ga_status start_server(batch *b, const char *name, const opened *o, ga_en
                    .request_seconds = 3600,
                    .idle_seconds = 3600,
                    .max_waiting = MAX_IN_FLIGHT};
-  TRY(engine_formats(&b->args->engine, &so.tools, &so.thinks));
-  TRY(engine_defaults(&b->args->engine, &so.defaults));
-  ga_status status = write_key(b, path);
+  TRY(engine_profile(&b->args->engine, &so.profile));
+  ga_status status = engine_formats(&b->args->engine, &so.profile, &so.tools, &so.thinks);
+  if (status == GA_OK) status = write_key(b, path);
   if (status == GA_OK) status = sv_server_create(&so, &b->server);
+  sv_profile_free(&so.profile);
   (void)unlink(path);
   TRY(status);
   (void)snprintf(b->base, sizeof b->base, "http://127.0.0.1:%d", sv_server_port(b->server));

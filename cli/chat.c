@@ -8,6 +8,7 @@
 #include "cli/line_editor.h"
 #include "cmdline/error.h"
 #include "cmdline/terminal.h"
+#include "cmdline/words.h"
 #include "names/names.h"
 
 /* Where messages come from: a person (editor), else lines of stdin. */
@@ -106,7 +107,7 @@ static void talk(chat *c, source *s) {
       if (s->message.n) line_editor_remember(s->editor, s->message.p);
       leave = obey(c, s->message.p);
     } else if (interrupted()) {
-      printf("\n(Ctrl-D or /quit leaves)\n");
+      words_print(stdout, 2, "\n(Ctrl-D or /quit leaves)\n");
     } else {
       printf("\n");
       leave = true;
@@ -122,9 +123,9 @@ static ga_status loop(chat *c, bool keep_history) {
     sv_text_free(&s.message);
     return s.status;
   }
-  const char *name = ga_model_get_info(c->o.model)->name;
-  cmd_put_text(stdout, name, strlen(name));
-  printf("; /help lists the commands\n");
+  char *name = cmd_escape_text(chat_model_name(c));
+  words_print(stdout, 2, "%s; /help lists the commands\n", name ? name : "");
+  free(name);
   ga_status status = line_editor_create(keep_history, &s.editor);
   if (status == GA_OK) {
     terminal_enter();

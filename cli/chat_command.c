@@ -5,6 +5,7 @@
 
 #include "cli/conversation.h"
 #include "cmdline/error.h"
+#include "cmdline/words.h"
 #include "names/names.h"
 
 typedef struct chat_row {
@@ -17,19 +18,21 @@ static ga_status run_help(chat *c, const char *rest);
 static ga_status run_reset(chat *c, const char *rest) {
   (void)rest;
   chat_clear(c, chat_has_system(c));
-  printf("(a new conversation)\n");
+  words_print(stdout, 2, "(a new conversation)\n");
   return GA_OK;
 }
 
-static void show_text(chat *c, const char *text) {
+/* column: columns of the line that are printed already. */
+static void show_text(chat *c, const char *text, size_t column) {
   render_begin(&c->render, stdout);
+  c->render.width = column;
   (void)render_put(&c->render, text, strlen(text));
   (void)render_end(&c->render);
 }
 
 static ga_status run_system(chat *c, const char *rest) {
   if (*rest) return chat_set_system(c, strcmp(rest, "none") ? rest : "");
-  show_text(c, chat_has_system(c) ? c->messages[0].content : "(no system message)");
+  show_text(c, chat_has_system(c) ? c->messages[0].content : "(no system message)", 0);
   return GA_OK;
 }
 
@@ -41,8 +44,8 @@ static ga_status run_retry(chat *c, const char *rest) {
 static ga_status run_history(chat *c, const char *rest) {
   (void)rest;
   for (size_t i = 0; i < c->n_messages; i++) {
-    printf("%s: ", c->messages[i].role);
-    show_text(c, c->messages[i].content);
+    const int n = printf("%s: ", c->messages[i].role);
+    show_text(c, c->messages[i].content, n > 0 ? (size_t)n : 0);
   }
   return GA_OK;
 }
@@ -62,7 +65,9 @@ static ga_status run_save(chat *c, const char *rest) {
   rest = *rest ? expand_home(rest, room, sizeof room) : c->saved;
   REQUIRE(*rest, GA_ERR_ARG, "/save needs the name of a file");
   TRY(chat_save(c, rest, replace));
-  printf("(%zu messages in %s)\n", c->n_messages, c->saved);
+  char *path = cmd_escape_text(c->saved);
+  words_print(stdout, 2, "(%zu messages in %s)\n", c->n_messages, path ? path : "");
+  free(path);
   return GA_OK;
 }
 
@@ -70,14 +75,8 @@ static ga_status run_load(chat *c, const char *rest) {
   char room[sizeof c->saved];
   REQUIRE(*rest, GA_ERR_ARG, "/load needs the name of a file that /save wrote");
   TRY(chat_load(c, expand_home(rest, room, sizeof room)));
-  printf("(%zu messages; /history shows them)\n", c->n_messages);
+  words_print(stdout, 2, "(%zu messages; /history shows them)\n", c->n_messages);
   return GA_OK;
-}
-
-static void print_model_name(const chat *c) {
-  const char *name = ga_model_get_info(c->o.model)->name;
-  const char *given = c->open.model ? c->open.model : ga_known_models[0].name;
-  cmd_put_text(stdout, *name ? name : given, strlen(*name ? name : given));
 }
 
 static ga_status switch_model(chat *c, const char *rest) {
@@ -94,9 +93,9 @@ static ga_status switch_model(chat *c, const char *rest) {
     free(c->model_name);
     c->model_name = name;
   }
-  printf("(");
-  print_model_name(c);
-  printf(" on %s)\n", ga_ctx_device_name(c->o.ctx));
+  char *shown = cmd_escape_text(chat_model_name(c));
+  words_print(stdout, 2, "(%s on %s)\n", shown ? shown : "", ga_ctx_device_name(c->o.ctx));
+  free(shown);
   return GA_OK;
 }
 
@@ -104,7 +103,7 @@ static ga_status run_temp(chat *c, const char *rest) {
   char *end;
   const double t = strtod(rest, &end);
   if (!*rest) {
-    printf("(temperature %g)\n", (double)c->sample.temperature);
+    words_print(stdout, 2, "(temperature %g)\n", (double)c->sample.temperature);
     return GA_OK;
   }
   REQUIRE(end != rest && !*end && t >= 0 && t <= 100, GA_ERR_ARG, "/temp '%s': must be a number from 0 to 100", rest);
@@ -124,9 +123,9 @@ static ga_status run_stop(chat *c, const char *rest) {
 static ga_status run_stats(chat *c, const char *rest) {
   (void)rest;
   c->stats = !c->stats;
-  printf("(speed after each answer: %s)\n", c->stats ? "on" : "off");
-  printf("(%zu messages, %zu of them left out; %d of %d tokens of the context are held)\n", c->n_messages, c->left_out,
-         ga_session_length(c->o.session), ga_session_context(c->o.session));
+  words_print(stdout, 2, "(speed after each answer: %s)\n", c->stats ? "on" : "off");
+  words_print(stdout, 2, "(%zu messages, %zu of them left out; %d of %d tokens of the context are held)\n",
+              c->n_messages, c->left_out, ga_session_length(c->o.session), ga_session_context(c->o.session));
   if (c->last.n_generated) print_speed(&c->last);
   return GA_OK;
 }
@@ -151,9 +150,10 @@ static const chat_row rows[] = {
 static ga_status run_help(chat *c, const char *rest) {
   (void)c, (void)rest;
   for (size_t i = 0; i < COUNT_OF(rows); i++)
-    if (rows[i].help) printf("%-9s %-12s %s\n", rows[i].name, rows[i].args, rows[i].help);
-  printf("\nOne message of several lines: paste it; or end a line with \\; or begin and end with \"\"\".\n"
-         "Ctrl-C stops an answer. The arrow keys find earlier messages, Ctrl-R searches them.\n");
+    if (rows[i].help) words_print(stdout, 23, "%-9s %-12s %s\n", rows[i].name, rows[i].args, rows[i].help);
+  words_print(stdout, 0,
+              "\nOne message of several lines: paste it; or end a line with \\; or begin and end with \"\"\".\n"
+              "Ctrl-C stops an answer. The arrow keys find earlier messages, Ctrl-R searches them.\n");
   return GA_OK;
 }
 

@@ -24,21 +24,6 @@ static json_t *json_of(const chat *c) {
   return all;
 }
 
-/* Beside the goal first: a file that is there stays as it was until the new one is whole. */
-static ga_status replace_file(const char *path, const char *text) {
-  char part[4096 + 8];
-  (void)snprintf(part, sizeof part, "%s.XXXXXX", path);
-  const int fd = mkostemp(part, O_CLOEXEC); /* mode 0600 */
-  REQUIRE(fd >= 0, GA_ERR_IO, "%s: %s", path, strerror(errno));
-  const bool written = dprintf(fd, "%s\n", text) > 0 && !fsync(fd);
-  const bool renamed = written && !rename(part, path);
-  const int why = errno;
-  (void)close(fd);
-  if (!renamed) (void)unlink(part);
-  REQUIRE(renamed, GA_ERR_IO, "%s: %s", path, strerror(why));
-  return GA_OK;
-}
-
 ga_status chat_save(chat *c, const char *path, bool replace) {
   REQUIRE(strlen(path) < sizeof c->saved, GA_ERR_ARG, "the file's name has %zu bytes; at most %zu", strlen(path),
           sizeof c->saved - 1);
@@ -50,8 +35,11 @@ ga_status chat_save(chat *c, const char *path, bool replace) {
   char *text = all ? ga_json_dump(all, JSON_INDENT(2)) : NULL;
   json_decref(all);
   if (!text) return fail_nomem("conversation", 0);
-  const ga_status status = replace_file(path, text);
+  sv_text line = {0};
+  sv_putf(&line, "%s\n", text);
   free(text);
+  const ga_status status = line.failed ? fail_nomem("conversation", 0) : replace_file(path, line.p, line.n, 0600);
+  sv_text_free(&line);
   if (status == GA_OK && c->saved != path) (void)snprintf(c->saved, sizeof c->saved, "%s", path);
   return status;
 }

@@ -4,6 +4,8 @@
 #include <string.h>
 
 #include "cmdline/error.h"
+#include "cmdline/words.h"
+#include "names/names.h"
 
 /* --- messages --- */
 
@@ -57,7 +59,7 @@ ga_status chat_set_system(chat *c, const char *text) {
 /* What the command line asked for, and for the rest what the model says. The numbers drawn go on. */
 static ga_status take_sampling(chat *c) {
   c->sampling = c->asked;
-  TRY(sampling_fill(&c->sampling, c->path, true));
+  TRY(sampling_fill(&c->sampling, c->o.path, &c->o.named, true));
   const uint64_t seed = c->options.seed;
   const bool goes_on = c->options.struct_size != 0;
   c->options = (ga_generate_options)GA_GENERATE_OPTIONS_INIT;
@@ -86,22 +88,22 @@ ga_status chat_open(chat *c, const open_args *open) {
   next.open = *open;
   next.o = (opened){0};
   next.ids = NULL;
-  ga_status status = find_model(open->model, next.path, sizeof next.path);
-  next.open.model = next.path; /* what is opened is what is remembered */
-  if (status == GA_OK) status = open_model(&next.open, true, &next.o);
-  next.open.model = open->model;
+  ga_status status = open_model(&next.open, true, &next.o);
   if (status == GA_OK) status = prepare_model(&next);
   if (status == GA_OK) {
     close_model(&c->o);
     free(c->ids);
     *c = next;
     c->options.sample = &c->sample;
-    return GA_OK;
+    if (!c->stop_text) chat_set_stops(c, &c->sampling.stop);
+    return chat_has_system(c) || !c->o.named.system ? GA_OK : chat_set_system(c, c->o.named.system);
   }
   close_model(&next.o);
   free(next.ids);
   return status;
 }
+
+const char *chat_model_name(const chat *c) { return c->open.model ? c->open.model : ga_known_models[0].name; }
 
 void chat_set_stops(chat *c, const cmd_texts *list) {
   c->stops.n = list ? list->n : 0;
@@ -227,7 +229,7 @@ static ga_status fit(chat *c, int32_t **ids, size_t *n) {
           "the message%s has %zu tokens, the context holds %zu; -c N makes it larger",
           chat_has_system(c) ? " with the system message" : "", *n, context);
   if (c->left_out && !before)
-    (void)fprintf(stderr, "(the context of %zu tokens is full: from now on the oldest turns are left out)\n", context);
+    words_print(stderr, 2, "(the context of %zu tokens is full: from now on the oldest turns are left out)\n", context);
   return GA_OK;
 }
 
@@ -266,7 +268,7 @@ ga_status chat_retry(chat *c) {
     if (kept == GA_OK) kept = chat_push(c, "assistant", before);
     if (status == GA_OK) status = kept;
   } else if (status == GA_OK && c->sample.temperature == 0) {
-    (void)fprintf(stderr, "(temperature 0 always gives the same answer; /temp 0.7 lets it vary)\n");
+    words_print(stderr, 2, "(temperature 0 always gives the same answer; /temp 0.7 lets it vary)\n");
   }
   free(text);
   free(before);

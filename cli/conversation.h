@@ -14,7 +14,6 @@ typedef struct chat {
    * this, because their defaults depend on the model */
   sampling_args asked;
   opened o;
-  char path[4096]; /* path of the open model, since the model's name may meanwhile stand for another one */
   ga_generate_options options;
   ga_sample_desc sample;
   ga_chat_message *messages; /* [n_messages] messages, whose texts are allocated with malloc */
@@ -36,6 +35,8 @@ typedef struct chat {
 
 /* Opens the model that `open` names. On failure the model that was open before stays open. */
 ga_status chat_open(chat *c, const open_args *open);
+/* Returns the name or path by which the open model was given. */
+const char *chat_model_name(const chat *c);
 /* Sets the temperature, also for models that are opened later. */
 ga_status chat_set_temperature(chat *c, double temperature);
 /* Sets the stop strings, whose texts must outlive c. list NULL: there are none. */

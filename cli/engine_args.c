@@ -1,9 +1,13 @@
 #include "cli/engine_args.h"
 
+#include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "cli/named.h"
 #include "cli/sampling.h"
+#include "cli/templates.h"
 #include "cmdline/error.h"
 #include "serve/reasoning.h"
 
@@ -19,7 +23,7 @@ void engine_model_name(const engine_args *a, char *name, size_t capacity) {
   while (first && model[first - 1] != '/') first--;
   (void)snprintf(name, capacity, "%.*s", (int)(n - first), model + first);
   char *dot = strrchr(name, '.');
-  if (dot && dot != name && !strcmp(dot, ".gguf")) *dot = 0;
+  if (dot && dot != name && (!strcmp(dot, ".gguf") || !strcmp(dot, ".modelfile"))) *dot = 0;
 }
 
 /* A chat template's text; "" where the file has none of that key. */
@@ -28,22 +32,24 @@ static ga_text template_text(const ga_model_file *file, const char *key) {
   return ga_model_file_meta(file, key) && ga_model_file_text(file, key, &text) == GA_OK ? text : (ga_text){"", 0};
 }
 
-ga_status engine_formats(const engine_args *a, tool_format *tools, bool *thinks) {
+ga_status engine_formats(const engine_args *a, const sv_profile *profile, tool_format *tools, bool *thinks) {
   char path[4096];
   ga_model_file *file;
   REQUIRE(tool_format_by_name(a->tools, tools), GA_ERR_ARG,
           "--tool-call-parser '%s': allowed are auto, none, hermes, qwen, qwen3_coder, llama3, mistral", a->tools);
   TRY(find_model(a->open.model, path, sizeof path));
   TRY(ga_model_file_open(path, &file));
-  const ga_text plain = template_text(file, "tokenizer.chat_template"),
-                own = template_text(file, "tokenizer.chat_template.tool_use"), of_tools = own.bytes ? own : plain;
+  const char *given = profile->chat_template;
+  const ga_text plain = given ? (ga_text){given, strlen(given)} : template_text(file, "tokenizer.chat_template"),
+                own = given ? plain : template_text(file, "tokenizer.chat_template.tool_use"),
+                of_tools = own.bytes ? own : plain;
   *thinks = !a->no_reasoning && reasoning_detect(plain.data, plain.bytes);
   if (*tools == TOOL_FORMAT_AUTO) *tools = tool_format_detect(of_tools.data, of_tools.bytes);
   ga_model_file_destroy(file);
   return GA_OK;
 }
 
-ga_status engine_defaults(const engine_args *a, sv_defaults *out) {
+static ga_status find_defaults(const engine_args *a, sv_defaults *out) {
   const sampling_args usual = SAMPLING_DEFAULTS;
   char path[4096];
   model_sampling m;
@@ -56,8 +62,77 @@ ga_status engine_defaults(const engine_args *a, sv_defaults *out) {
                        .min_p = (float)m.min_p,
                        .repetition_penalty = (float)m.repeat,
                        .top_k = (int32_t)(m.top_k < INT32_MAX ? m.top_k : INT32_MAX),
-                       .penalty_last = (int32_t)usual.repeat_last};
+                       .penalty_last = (int32_t)usual.repeat_last,
+                       .seed = -1};
   return GA_OK;
+}
+
+static void take_float(float *value, double with) {
+  if (!isnan(with)) *value = (float)with;
+}
+
+/* Overrides defaults by the parameters of a Modelfile. */
+static void override_defaults(const modelfile *m, sv_defaults *d) {
+  take_float(&d->temperature, m->temperature);
+  take_float(&d->top_p, m->top_p);
+  take_float(&d->min_p, m->min_p);
+  take_float(&d->repetition_penalty, m->repeat);
+  take_float(&d->presence_penalty, m->presence);
+  take_float(&d->frequency_penalty, m->frequency);
+  if (m->top_k != MODELFILE_NONE) d->top_k = (int32_t)m->top_k;
+  if (m->seed != MODELFILE_NONE) d->seed = m->seed;
+  if (m->max_tokens > 0) d->max_tokens = m->max_tokens;
+  if (m->repeat_last > 0 || m->repeat_last == -1) d->penalty_last = (int32_t)m->repeat_last;
+  if (m->repeat_last) return;
+  d->repetition_penalty = 1; /* penalties that look back on no tokens */
+  d->presence_penalty = d->frequency_penalty = 0;
+}
+
+static ga_status copy_profile_text(const char *text, const char **out) {
+  if (!text) return GA_OK;
+  *out = strdup(text);
+  return *out ? GA_OK : fail_nomem("model", strlen(text));
+}
+
+/* Adds what the Modelfile of a named model has. */
+static ga_status add_modelfile(const modelfile *m, sv_profile *out) {
+  sv_text printed = {0};
+  char *source = NULL;
+  if (!out->chat_template && m->chat_template) {
+    TRY(template_of_named(m->chat_template, &source));
+    out->chat_template = source;
+  }
+  TRY(copy_profile_text(m->system, &out->system));
+  for (; out->n_stop < m->n_stop; out->n_stop++) TRY(copy_profile_text(m->stop[out->n_stop], &out->stop[out->n_stop]));
+  if (m->context != MODELFILE_NONE) out->context = m->context;
+  modelfile_print(m, &printed);
+  out->modelfile = printed.p;
+  return printed.failed ? fail_nomem("model", printed.n) : GA_OK;
+}
+
+/* Adds the profile of a named model; other models have none. */
+static ga_status add_profile_of_name(const char *model, sv_profile *out) {
+  modelfile named;
+  bool found;
+  ga_status status = named_find(model, &named, &found);
+  if (status == GA_OK && found) {
+    out->defaults.is_own = true;
+    override_defaults(&named, &out->defaults);
+    status = add_modelfile(&named, out);
+  }
+  modelfile_free(&named);
+  return status;
+}
+
+ga_status engine_profile(const engine_args *a, sv_profile *out) {
+  char *text = NULL;
+  *out = (sv_profile){0};
+  if (a->open.chat_template) TRY(template_read(a->open.chat_template, &text));
+  out->chat_template = text;
+  ga_status status = find_defaults(a, &out->defaults);
+  if (status == GA_OK) status = add_profile_of_name(a->open.model, out);
+  if (status != GA_OK) sv_profile_free(out);
+  return status;
 }
 
 int engine_check(const char *name, const engine_args *a) {

@@ -5,7 +5,7 @@
 #include "cli/open.h"
 #include "ga/engine.h"
 #include "names/names.h"
-#include "serve/params.h"
+#include "serve/profile.h"
 #include "serve/tool_calls.h"
 
 typedef struct engine_args {
@@ -84,6 +84,7 @@ typedef struct engine_args {
        0,                                                                                                          \
        "NAME",                                                                                                     \
        "how the model writes tool calls: auto (by its template), none, hermes, qwen3_coder, llama3, mistral"},     \
+      OPEN_TEMPLATE_OPTION((a).open),                                                                              \
       {"time-steps", 0, OPT_FLAG, &(a).time_steps, 0, 0, NULL, "measure the time between steps for /metrics"},     \
       {"no-reasoning", 0, OPT_FLAG, &(a).no_reasoning, 0, 0, NULL, "leave <think> in the content of answers"}, {   \
     "explain", 0, OPT_FLAG, &(a).open.explain, 0, 0, NULL, "at the end: which kernel was chosen for what, and why" \
@@ -92,11 +93,13 @@ typedef struct engine_args {
 /* Writes the model's name in requests: the first name of --alias, else the name of its file or folder. It is "" if
  * --alias is empty. */
 void engine_model_name(const engine_args *a, char *name, size_t capacity);
-/* Finds the format of the model's tool calls, and whether it writes reasoning, by the markers in its chat template.
- * --tool-call-parser and --no-reasoning have precedence. */
-ga_status engine_formats(const engine_args *a, tool_format *tools, bool *thinks);
-/* Finds the defaults of sampling: those of the model's files, else those of `ga run`. */
-ga_status engine_defaults(const engine_args *a, sv_defaults *out);
+/* Finds the format of the model's tool calls, and whether it writes reasoning, by the markers in its chat template:
+ * that of the profile, else the model's own. --tool-call-parser and --no-reasoning have precedence. */
+ga_status engine_formats(const engine_args *a, const sv_profile *profile, tool_format *tools, bool *thinks);
+/* Finds the model's profile: the chat template of --chat-template, what the Modelfile of a named model has, and the
+ * defaults of sampling. Defaults are those of a Modelfile, else those of the model's files, else those of `ga run`. The
+ * caller releases *out with sv_profile_free. */
+ga_status engine_profile(const engine_args *a, sv_profile *out);
 /* Checks options that depend on each other. Returns 0, or an exit code after printing an error. name: the command's
  * name. */
 int engine_check(const char *name, const engine_args *a);

@@ -1,10 +1,12 @@
 #include "cli/folders.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "cmdline/error.h"
 
@@ -33,4 +35,27 @@ ga_status make_dirs(const char *path, mode_t mode) {
     *p = c;
     if (!c) return GA_OK;
   }
+}
+
+static bool write_all_of(int fd, const char *text, size_t bytes) {
+  for (size_t at = 0; at < bytes;) {
+    const ssize_t n = write(fd, text + at, bytes - at);
+    if (n <= 0) return false;
+    at += (size_t)n;
+  }
+  return !fsync(fd);
+}
+
+ga_status replace_file(const char *path, const char *text, size_t bytes, mode_t mode) {
+  char part[4096 + 8];
+  (void)snprintf(part, sizeof part, "%s.XXXXXX", path);
+  const int fd = mkostemp(part, O_CLOEXEC);
+  REQUIRE(fd >= 0, GA_ERR_IO, "%s: %s", path, strerror(errno));
+  const bool written = !fchmod(fd, mode) && write_all_of(fd, text, bytes);
+  const bool renamed = written && !rename(part, path);
+  const int why = errno;
+  (void)close(fd);
+  if (!renamed) (void)unlink(part);
+  REQUIRE(renamed, GA_ERR_IO, "%s: %s", path, strerror(why));
+  return GA_OK;
 }

@@ -5,12 +5,14 @@
 #include <jansson.h>
 
 #include "cli/info.h"
+#include "cli/named.h"
 #include "cli/open.h"
 #include "cmdline/error.h"
+#include "cmdline/terminal.h"
 
 typedef struct info_args {
   open_args open;
-  bool json, meta, tensors;
+  bool json, meta, tensors, modelfile;
 } info_args;
 
 static bool print_device(const char *name, bool json, bool *first) {
@@ -89,7 +91,8 @@ static json_t *json_placements(const ga_model *model) {
   return list;
 }
 
-static ga_status print_model(const ga_model *model, bool json) {
+static ga_status print_model(const opened *opened_model, bool json) {
+  const ga_model *model = opened_model->model;
   const ga_model_info *i = ga_model_get_info(model);
   if (json) {
     json_t *o = json_pack(
@@ -99,6 +102,12 @@ static ga_status print_model(const ga_model *model, bool json) {
         "context", i->context, "window", i->window, "embedding_width", i->embedding_width, "parameters",
         (json_int_t)i->n_params, "file_bytes", (json_int_t)i->file_bytes, "weight_bytes", (json_int_t)i->weight_bytes,
         "kv_bytes_per_token", (json_int_t)i->kv_token_bytes, "places", json_placements(model));
+    if (opened_model->named.from) {
+      sv_text text = {0};
+      modelfile_print(&opened_model->named, &text);
+      (void)json_object_set_new(o, "modelfile", cmd_json_text(text.p ? text.p : "", text.n));
+      sv_text_free(&text);
+    }
     TRY(cmd_print_json(o, JSON_INDENT(2)));
     printf("\n");
     return GA_OK;
@@ -115,14 +124,53 @@ static ga_status print_model(const ga_model *model, bool json) {
   printf("weights       %.1f MiB in the file, %.1f MiB as held\n", mib(i->file_bytes), mib(i->weight_bytes));
   printf("KV cache      %.1f KiB a token in f16\n", (double)i->kv_token_bytes / 1024);
   const char *why = ga_model_template_error(model);
-  if (!*why) why = ga_model_template(model) ? "yes" : "none";
+  if (opened_model->given)
+    why = "yes, that of the named model";
+  else if (!*why)
+    why = ga_model_template(model) ? "yes" : "none";
   printf("chat template ");
   cmd_put_text(stdout, why, strlen(why));
   printf("\n");
   return GA_OK;
 }
 
+/* Prints what a named model adds to the one that it is made of. */
+static void print_named_parts(const modelfile *m) {
+  sv_text text = {0};
+  if (!m->from) return;
+  modelfile_print(m, &text);
+  printf("named model   a Modelfile:\n");
+  for (const char *line = text.p ? text.p : ""; *line; line += *line != 0) {
+    const size_t n = strcspn(line, "\n");
+    printf("  ");
+    cmd_put_text(stdout, line, n);
+    printf("\n");
+    line += n;
+  }
+  sv_text_free(&text);
+}
+
+/* Prints the model as a Modelfile, which ga create reads. */
+static ga_status print_modelfile(const char *name) {
+  modelfile m;
+  sv_text text = {0};
+  char path[4096];
+  bool found;
+  ga_status status = named_find(name, &m, &found);
+  if (status == GA_OK && !found) {
+    status = find_model(name, path, sizeof path);
+    m.from = status == GA_OK ? strdup(name) : NULL;
+  }
+  if (status == GA_OK) modelfile_print(&m, &text);
+  modelfile_free(&m);
+  if (status == GA_OK && text.failed) status = fail_nomem("Modelfile", text.n);
+  if (status == GA_OK) (void)terminal_write(stdout, text.p, text.n);
+  sv_text_free(&text);
+  return status;
+}
+
 static ga_status model(const info_args *a) {
+  if (a->modelfile) return print_modelfile(a->open.model);
   if (a->meta || a->tensors) {
     char path[4096];
     ga_model_file *file;
@@ -134,8 +182,9 @@ static ga_status model(const info_args *a) {
   }
   opened o;
   TRY(plan_model(&a->open, &o));
-  ga_status status = print_model(o.model, a->json);
+  ga_status status = print_model(&o, a->json);
   if (status == GA_OK && !a->json) print_plan(o.model);
+  if (status == GA_OK && !a->json) print_named_parts(&o.named);
   close_model(&o);
   return status;
 }
@@ -146,6 +195,7 @@ static int info(const char *name, const char *usage, bool needs_model, int argc,
       OPEN_MODEL_OPTIONS(a.open),
       {"meta", 0, OPT_FLAG, &a.meta, 0, 0, NULL, "with a model: its metadata"},
       {"tensors", 0, OPT_FLAG, &a.tensors, 0, 0, NULL, "with a model: its tensors"},
+      {"modelfile", 0, OPT_FLAG, &a.modelfile, 0, 0, NULL, "with a model: a Modelfile, as ga create reads it"},
       {"json", 0, OPT_FLAG, &a.json, 0, 0, NULL,
        "JSON on stdout; of arrays in metadata the first 8 elements and the count"},
       OPEN_SESSION_OPTIONS(a.open),
@@ -159,7 +209,7 @@ static int info(const char *name, const char *usage, bool needs_model, int argc,
     return cmd_usage_error(name, "--device '%s': one device; several are for a model", a.open.device);
   if (!a.open.model && needs_model) return cmd_usage_error(name, "which model? (ga list)");
   if (!a.open.model)
-    return a.meta || a.tensors ? cmd_usage_error(name, "which model?") : devices(a.open.device, a.json);
+    return a.meta || a.tensors || a.modelfile ? cmd_usage_error(name, "which model?") : devices(a.open.device, a.json);
   return model(&a) == GA_OK ? EXIT_OK : cmd_fail(name);
 }
 

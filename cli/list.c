@@ -1,9 +1,11 @@
 /* ga list, ga rm: the models that are here. */
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "cli/commands.h"
+#include "cli/named.h"
 #include "cli/partial.h"
 #include "cli/store.h"
 #include "cmdline/error.h"
@@ -38,6 +40,46 @@ static json_t *partial_json(const partial *p) {
                    1, "again", (int)p->again);
 }
 
+/* --- named models --- */
+
+typedef struct named_list {
+  size_t n, widest;
+  json_t *json; /* where they are added; NULL: they are counted, or printed once the width is known */
+  bool prints;
+} named_list;
+
+static ga_status take_named(void *user, const char *name, const char *path) {
+  named_list *list = user;
+  modelfile m;
+  bool found;
+  const ga_status status = named_find(name, &m, &found);
+  char *from = cmd_escape_text(status == GA_OK && m.from ? m.from : ga_error_text());
+  modelfile_free(&m);
+  if (status == GA_OK && !found) { /* a file has its name */
+    free(from);
+    return GA_OK;
+  }
+  list->n++;
+  if (strlen(name) > list->widest) list->widest = strlen(name);
+  if (list->json)
+    (void)json_array_append_new(list->json, json_pack("{s:s, s:o, s:o, s:b}", "name", name, "path",
+                                                      cmd_json_text(path, strlen(path)), "from",
+                                                      from ? json_string(from) : json_null(), "partial", 0));
+  if (list->prints) printf("%-*s  %s\n", (int)list->widest, name, from ? from : "");
+  free(from);
+  return GA_OK;
+}
+
+/* Prints the named models in a table of their own. */
+static ga_status print_named(const char *dir) {
+  named_list list = {.widest = strlen("NAMED MODEL")};
+  TRY(named_each(dir, take_named, &list));
+  if (!list.n) return GA_OK;
+  printf("\n%-*s  MADE OF\n", (int)list.widest, "NAMED MODEL");
+  list.prints = true;
+  return named_each(dir, take_named, &list);
+}
+
 static ga_status print_store_json(const store *s, const partials *rest) {
   json_t *list = json_array();
   for (size_t i = 0; i < s->n; i++) {
@@ -50,6 +92,8 @@ static ga_status print_store_json(const store *s, const partials *rest) {
                                                 cmd_json_text(e->path, strlen(e->path)), "bytes", (json_int_t)e->bytes,
                                                 "files", (json_int_t)e->files, "used", used, "partial", 0));
   }
+  named_list named = {.json = list};
+  TRY(named_each(s->dir, take_named, &named));
   for (size_t i = 0; i < rest->n; i++) (void)json_array_append_new(list, partial_json(&rest->item[i]));
   TRY(cmd_print_json(list, JSON_INDENT(2)));
   printf("\n");
@@ -60,7 +104,7 @@ static void print_table(const store *s) {
   size_t widest = 4;
   for (size_t i = 0; i < s->n; i++) widest = strlen(s->entry[i].name) > widest ? strlen(s->entry[i].name) : widest;
   if (!s->n) {
-    (void)fprintf(stderr, "no models in %s; ga pull --list has some\n", s->dir);
+    (void)fprintf(stderr, "no models in %s; ga pull --list has some, ga search TEXT finds others\n", s->dir);
     return;
   }
   printf("%-*s  %10s  %s\n", (int)widest, "NAME", "SIZE", "USED");
@@ -104,6 +148,7 @@ static ga_status list_all(bool json) {
     status = print_store_json(&s, &rest);
   } else if (status == GA_OK) {
     print_table(&s);
+    status = print_named(s.dir);
     print_partials(&rest);
   }
   partials_free(&rest);
@@ -122,19 +167,22 @@ int cmd_list(int argc, char **argv) {
 
 /* --- rm --- */
 
-/* A model, or, with e NULL, a download that is not whole. */
+/* A model, a download that is not whole, or a named model: one of the three is not NULL. */
 typedef struct victim {
   const store_entry *e;
   const partial *p;
+  const char *modelfile;
 } victim;
 
 static void print_victim(FILE *f, const victim *v) {
-  const char *path = v->e ? v->e->path : v->p->path;
+  const char *path = v->e ? v->e->path : v->p ? v->p->path : v->modelfile;
   char size[24];
   cmd_put_text(f, path, strlen(path));
   if (v->e)
     (void)fprintf(f, v->e->files > 1 ? ", %lld files, %s\n" : ", %lld file, %s\n", (long long)v->e->files,
                   text_of_size(v->e->bytes, size));
+  else if (v->modelfile)
+    (void)fprintf(f, ", a named model; what it is made of stays\n");
   else
     (void)fprintf(f, ", %s of a download that is not whole\n", text_of_size((uint64_t)v->p->bytes, size));
 }
@@ -155,7 +203,10 @@ static ga_status remove_victim(const store *s, const victim *v, bool yes) {
     (void)fprintf(stderr, "kept\n");
     return GA_OK;
   }
-  TRY(v->e ? store_remove(s, v->e) : partial_remove(v->p));
+  if (v->modelfile)
+    REQUIRE(!unlink(v->modelfile), GA_ERR_IO, "%s: %s", v->modelfile, strerror(errno));
+  else
+    TRY(v->e ? store_remove(s, v->e) : partial_remove(v->p));
   printf("removed ");
   print_victim(stdout, v);
   return GA_OK;
@@ -171,6 +222,11 @@ static const partial *find_partial(const partials *rest, const char *name) {
 static ga_status remove_one(const store *s, const char *name, bool yes) {
   partials rest;
   victim v = {0};
+  char path[4096];
+  if (named_path(name, path, sizeof path)) {
+    v.modelfile = path;
+    return remove_victim(s, &v, yes);
+  }
   TRY(partials_find(s->dir, &rest));
   v.p = find_partial(&rest, name);
   ga_status status = store_find(s, name, &v.e);

@@ -8,6 +8,8 @@
 #include "cmdline/error.h"
 #include "cmdline/foreign.h"
 #include "cmdline/interrupt.h"
+#include "cmdline/likeness.h"
+#include "cmdline/words.h"
 #include "verify/verify.h"
 
 static const command commands[] = {
@@ -20,12 +22,12 @@ static const command commands[] = {
 static const struct { const char *old, *name; } renamed[] = {{"make", "synth"}};
 
 static int show_help(FILE *out) {
-  (void)fprintf(out, "ga %s: exact attention and LLM inference on CPUs and GPUs\n\nusage: ga COMMAND [options]\n\n",
-                ga_version());
+  words_print(out, 2, "ga %s: exact attention and LLM inference on CPUs and GPUs\n\nusage: ga COMMAND [options]\n\n",
+              ga_version());
   for (size_t i = 0; i < COUNT_OF(commands); i++)
-    (void)fprintf(out, "  %-12s %s\n", commands[i].name, commands[i].summary);
-  (void)fprintf(
-      out,
+    words_print(out, 15, "  %-12s %s\n", commands[i].name, commands[i].summary);
+  words_print(
+      out, 2,
       "\nga help COMMAND says more. To begin: ga pull smollm2-135m && ga run \"Why is the sky blue?\"\n"
       "models lie in $GA_MODELS, else $XDG_CACHE_HOME/ga/models, else ~/.cache/ga/models\n"
       "$GA_LOG (debug, info, warn, error, off) is the least level of the library's messages that is printed [warn]\n"
@@ -91,32 +93,6 @@ static const command *find_command(const char *name) {
   return NULL;
 }
 
-/* How many letters must be changed, added, left out or swapped with their neighbour. NAME_MOST bounds both. */
-enum { NAME_MOST = 16 };
-static size_t letters_apart(const char *a, const char *b) {
-  const size_t n = strlen(a), m = strlen(b);
-  size_t d[NAME_MOST + 1][NAME_MOST + 1];
-  for (size_t i = 0; i <= n; i++)
-    for (size_t j = 0; j <= m; j++) {
-      size_t least = !i ? j : !j ? i : d[i - 1][j - 1] + (a[i - 1] != b[j - 1]);
-      if (i && d[i - 1][j] + 1 < least) least = d[i - 1][j] + 1;
-      if (j && d[i][j - 1] + 1 < least) least = d[i][j - 1] + 1;
-      const bool swapped = i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1];
-      d[i][j] = swapped && d[i - 2][j - 2] + 1 < least ? d[i - 2][j - 2] + 1 : least;
-    }
-  return d[n][m];
-}
-
-/* Returns a score of how unlike two names are, lower for names that are more alike. The score is twice the number of
- * different letters, plus 1, and 3 more where the first letters differ. It is 0 for names that are too different. */
-static size_t likeness(const char *name, const char *other) {
-  const size_t a = strlen(name), b = strlen(other);
-  if (a > NAME_MOST || b > NAME_MOST) return 0;
-  const size_t apart = letters_apart(name, other);
-  if (apart > 2 || 2 * apart > (a > b ? a : b)) return 0;
-  return 2 * apart + 1 + (*name == *other ? 0 : 3);
-}
-
 /* Two lines, so that nothing pushes them off the screen. */
 static int unknown_command(const char *name) {
   const char *note = foreign_command(name);
@@ -124,7 +100,7 @@ static int unknown_command(const char *name) {
     (void)fprintf(stderr, "ga: GA has no command '%s': %s (docs/guide/coming-from.md)\n", name, note);
     return EXIT_USAGE;
   }
-  size_t least = NAME_MOST;
+  size_t least = LIKENESS_MOST;
   for (size_t i = 0; i < COUNT_OF(commands); i++) {
     const size_t l = likeness(name, commands[i].name);
     if (l && l < least) least = l;
@@ -138,7 +114,7 @@ static int unknown_command(const char *name) {
     (void)fprintf(stderr, "%s%s", before, commands[i].name);
     before = " or ";
   }
-  (void)fprintf(stderr, "%s\nsee: ga --help\n", least < NAME_MOST ? "?" : "");
+  (void)fprintf(stderr, "%s\nsee: ga --help\n", least < LIKENESS_MOST ? "?" : "");
   return EXIT_USAGE;
 }
 

@@ -5,10 +5,12 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "cli/named.h"
 #include "cli/pull.h"
 #include "cli/store.h"
 #include "cli/templates.h"
 #include "cmdline/error.h"
+#include "cmdline/words.h"
 #include "names/hub.h"
 #include "names/names.h"
 
@@ -23,9 +25,44 @@ static ga_status find_or_fetch(const char *model, char *path, size_t capacity) {
   return pull_hub(model, false, false, path, capacity);
 }
 
-ga_status find_model(const char *model, char *path, size_t capacity) {
-  if (!model) model = ga_known_models[0].name;
+/* Finds a model that is no named one. */
+static ga_status find_files(const char *model, char *path, size_t capacity) {
   return ga_hub_is_name(model) ? find_or_fetch(model, path, capacity) : ga_model_path(model, path, capacity);
+}
+
+/* Finds what a named model is made of: a path, or a name, whatever lies where the program runs. */
+static ga_status find_base(const char *from, char *path, size_t capacity) {
+  char dir[3072];
+  const char *file = from;
+  if (*from == '/' || ga_hub_is_name(from)) return find_files(from, path, capacity);
+  for (const ga_known_model *k = ga_known_models; k->name; k++)
+    if (!strcmp(k->name, from)) file = k->file;
+  TRY(ga_models_folder(dir, sizeof dir));
+  const int n = snprintf(path, capacity, "%s/%s", dir, file);
+  if (n > 0 && (size_t)n < capacity && !access(path, F_OK)) return GA_OK;
+  TRY(find_files(from, path, capacity)); /* which tells why */
+  return ga_error_set(GA_ERR_IO, "there is no %s in %s", file, dir);
+}
+
+/* Finds the files of a model. *named: the named model, if it is one; release it with modelfile_free. */
+static ga_status find_named(const char *model, char *path, size_t capacity, modelfile *named) {
+  bool found;
+  if (!model) model = ga_known_models[0].name;
+  TRY(named_find(model, named, &found));
+  if (!found) return find_files(model, path, capacity);
+  const ga_status status = find_base(named->from, path, capacity);
+  if (status == GA_OK) return GA_OK;
+  char *why = strdup(ga_error_text());
+  (void)ga_error_set(status, "%s is made of %s: %s", model, named->from, why ? why : "");
+  free(why);
+  return status;
+}
+
+ga_status find_model(const char *model, char *path, size_t capacity) {
+  modelfile named = modelfile_empty();
+  const ga_status status = find_named(model, path, capacity, &named);
+  modelfile_free(&named);
+  return status;
 }
 
 #define READ_BYTES ((size_t)16 << 20) /* between two looks at Ctrl-C */
@@ -185,18 +222,29 @@ static void warn_of_cpu(const ga_model *model) {
   const ga_model_placement *cpu = ga_model_placement_at(model, 0),
                            *gpu = ga_model_placement_at(model, ga_model_placement_count(model) - 1);
   if (ga_model_placement_count(model) < 2 || strcmp(cpu->device, "cpu") || !cpu->n_layers) return;
-  (void)fprintf(stderr,
-                "%d of %d layers run on the CPU, which is slower; %s has %.2f GiB free (--explain tells more, a "
-                "smaller --context or "
-                "--kv-type q8_0 helps)\n",
-                cpu->n_layers, ga_model_get_info(model)->n_layers, gpu->device, (double)gpu->available * 0x1p-30);
+  words_print(stderr, 2,
+              "%d of %d layers run on the CPU, which is slower; %s has %.2f GiB free (--explain tells more, a "
+              "smaller --context or "
+              "--kv-type q8_0 helps)\n",
+              cpu->n_layers, ga_model_get_info(model)->n_layers, gpu->device, (double)gpu->available * 0x1p-30);
+}
+
+/* Opens the chat template of the options or, without one, of the named model. */
+static ga_status open_given_template(const open_args *args, opened *o) {
+  char *text = NULL;
+  if (args->chat_template) return template_open(args->chat_template, &o->given);
+  if (!o->named.chat_template) return GA_OK;
+  TRY(template_of_named(o->named.chat_template, &text));
+  const ga_status status = ga_template_compile(text, strlen(text), &o->given);
+  free(text);
+  return status;
 }
 
 static ga_status load_model(const open_args *args, bool with_session, bool plan_only, opened *o) {
-  char path[4096];
   ga_session_options so;
-  TRY(find_model(args->model, path, sizeof path));
+  TRY(find_named(args->model, o->path, sizeof o->path, &o->named));
   TRY(session_options(args, &so));
+  if (!args->context && o->named.context != MODELFILE_NONE) so.context = (int32_t)o->named.context;
   TRY(open_devices(args, o));
   ga_model_options mo = GA_MODEL_OPTIONS_INIT;
   mo.progress = show_loading;
@@ -206,17 +254,17 @@ static ga_status load_model(const open_args *args, bool with_session, bool plan_
   mo.session = &so;
   mo.plan_only = plan_only;
   mo.no_mmap = args->no_mmap;
-  TRY(ga_model_load(o->ctx, path, &mo, &o->model));
+  TRY(ga_model_load(o->ctx, o->path, &mo, &o->model));
   if (!plan_only) {
     warn_of_cpu(o->model);
-    store_mark_used(path);
+    store_mark_used(o->path);
   }
-  if (args->chat_template) TRY(template_open(args->chat_template, &o->given));
+  TRY(open_given_template(args, o));
   return with_session ? ga_session_create(o->model, &so, &o->session) : GA_OK;
 }
 
 ga_status open_model(const open_args *args, bool with_session, opened *out) {
-  *out = (opened){0};
+  *out = (opened){.named = modelfile_empty()};
   const ga_status status = load_model(args, with_session, false, out);
   out->explain = args->explain && status == GA_OK;
   if (status != GA_OK) close_model(out);
@@ -224,7 +272,7 @@ ga_status open_model(const open_args *args, bool with_session, opened *out) {
 }
 
 ga_status plan_model(const open_args *args, opened *out) {
-  *out = (opened){0};
+  *out = (opened){.named = modelfile_empty()};
   const ga_status status = load_model(args, false, true, out);
   if (status != GA_OK) close_model(out);
   return status;
@@ -235,6 +283,7 @@ void close_model(opened *o) {
   for (int32_t i = 0; o->explain && i < o->n_more; i++) explain(o->more[i]);
   if (o->explain && o->ctx) explain(o->ctx);
   ga_template_destroy(o->given);
+  modelfile_free(&o->named);
   ga_session_destroy(o->session);
   ga_model_destroy(o->model);
   ga_ctx_destroy(o->ctx);

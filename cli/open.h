@@ -5,6 +5,7 @@
 
 #include "cli/commands.h"
 #include "cli/folders.h"
+#include "cli/modelfile.h"
 #include "cmdline/interrupt.h"
 #include "ga/llm.h"
 
@@ -77,8 +78,11 @@ typedef struct opened {
   int32_t n_more;
   ga_model *model;
   ga_session *session;
-  ga_template *given; /* template of --chat-template; NULL: the model's own template is used */
-  bool explain;       /* close_model prints the chosen plans (explain) */
+  /* template of --chat-template or of the named model; NULL: the model's own template is used */
+  ga_template *given;
+  char path[4096]; /* path of the model's file or folder */
+  modelfile named; /* Modelfile of a named model; empty for other models */
+  bool explain;    /* close_model prints the chosen plans (explain) */
 } opened;
 
 /* Checks options. Prints an error and returns EXIT_USAGE if --device, --kv-type or --activations has an impossible

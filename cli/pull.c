@@ -279,8 +279,7 @@ static ga_status pull(const char *source, const pull_args *a) {
     if (!strcmp(k->name, source)) return pull_known(k, dir, a);
   if (ga_hub_is_name(source)) return pull_from_hub(source, a);
   if (strstr(source, "://")) return pull_from(source, dir, a);
-  return ga_error_set(GA_ERR_ARG, "'%s' is no known model (--list), no https address, no hf:organisation/repository",
-                      source);
+  return pull_refuse_source(source);
 }
 
 /* Prints the error text as the last line of JSON. */

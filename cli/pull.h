@@ -22,6 +22,7 @@ typedef struct pull_address {
   bool loopback;    /* the address is http on this machine, which only tests use; all other addresses are https */
   /* access token that is sent to the host of the address, but not to hosts to which it redirects; NULL or "": none */
   const char *token;
+  long most_seconds; /* longest time of a request for a text; 0 = no limit */
 } pull_address;
 ga_status pull_address_parse(const char *url, pull_address *out);
 
@@ -41,6 +42,9 @@ ga_status pull_place(const pull_address *address, const char *goal);
 /* Downloads the model `source` of the Hugging Face hub (names/hub.h) and writes its path to `path`. list_only: the
  * model's files are printed on stdout instead. */
 ga_status pull_hub(const char *source, bool list_only, bool force, char *path, size_t capacity);
+/* Sets the error text for a source that is neither a known model nor an address. The text has names that may be meant:
+ * known ones, and what the hub finds within a few seconds. Returns GA_ERR_ARG. */
+ga_status pull_refuse_source(const char *source);
 /* Creates, opens and locks a .part file, a plan file or a folder of packages, until *fd is closed. Only the process
  * with the lock can download or remove it. Returns GA_ERR_STATE if another process has the lock. */
 ga_status pull_lock(const char *path, bool is_folder, int *fd);

@@ -1,5 +1,4 @@
-/* Fetches models of Hugging Face's hub, or of a mirror of it ($HF_ENDPOINT). */
-#include <ctype.h>
+/* Fetches models of Hugging Face's hub, or of a mirror of it. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,65 +10,24 @@
 
 #include "cli/commands.h"
 #include "cli/folders.h"
+#include "cli/hub_web.h"
 #include "cli/partial.h"
 #include "cli/pull.h"
 #include "cmdline/error.h"
 #include "names/hub.h"
 #include "text/json_io.h"
 
-/* --- token --- */
-
-static const char *token_path(char path[4096]) {
-  const char *own = getenv("HF_TOKEN_PATH"), *hf = getenv("HF_HOME"), *cache = getenv("XDG_CACHE_HOME"),
-             *home = getenv("HOME");
-  int n = -1;
-  if (own && *own) return own;
-  if (hf && *hf)
-    n = snprintf(path, 4096, "%s/token", hf);
-  else if (cache && *cache)
-    n = snprintf(path, 4096, "%s/huggingface/token", cache);
-  else if (home && *home)
-    n = snprintf(path, 4096, "%s/.cache/huggingface/token", home);
-  return n > 0 && n < 4096 ? path : NULL;
-}
-
-/* $HF_TOKEN, else the file where other programs of the hub keep it; "" when there is none. An error names the place
- * alone: the text may be a secret that is nearly right. */
-static ga_status read_token(char token[512]) {
-  char path[4096];
-  const char *given = getenv("HF_TOKEN"), *place = "HF_TOKEN";
-  token[0] = 0;
-  if (given && *given) {
-    REQUIRE(strlen(given) < 512, GA_ERR_ARG, "HF_TOKEN has %zu characters; at most 511", strlen(given));
-    (void)snprintf(token, 512, "%s", given);
-  } else {
-    place = token_path(path);
-    FILE *f = place ? fopen(place, "r") : NULL;
-    if (f && !fgets(token, 512, f)) token[0] = 0;
-    if (f) (void)fclose(f);
-  }
-  for (size_t n = strlen(token); n && isspace((unsigned char)token[n - 1]);) token[--n] = 0;
-  for (const char *p = token; *p; p++)
-    REQUIRE(isgraph((unsigned char)*p), GA_ERR_ARG, "the hub's token has a character that none has (%s)", place);
-  return GA_OK;
-}
-
 /* --- listing --- */
 
 /* Of a file at a revision ("": of main); file NULL: of the listing. */
-static ga_status hub_url(char *url, size_t capacity, const ga_hub_name *name, const char *revision, const char *file) {
-  const char *endpoint = getenv("HF_ENDPOINT");
+static ga_status hub_file_url(char *url, size_t capacity, const ga_hub_name *name, const char *revision,
+                              const char *file) {
   char rest[2048];
-  if (!endpoint || !*endpoint) endpoint = "https://huggingface.co";
-  size_t n = strlen(endpoint);
-  while (n && endpoint[n - 1] == '/') n--;
-  const int m = !file ? snprintf(rest, sizeof rest, "api/models/%s/%s?blobs=true", name->org, name->repo)
+  const int n = !file ? snprintf(rest, sizeof rest, "api/models/%s/%s?blobs=true", name->org, name->repo)
                       : snprintf(rest, sizeof rest, "%s/%s/resolve/%s/%s", name->org, name->repo,
                                  *revision ? revision : "main", file);
-  const int k = snprintf(url, capacity, "%.*s/%s", (int)n, endpoint, rest);
-  REQUIRE(m > 0 && (size_t)m < sizeof rest && k > 0 && (size_t)k < capacity, GA_ERR_ARG,
-          "the address of hf:%s/%s is too long", name->org, name->repo);
-  return GA_OK;
+  REQUIRE(n > 0 && (size_t)n < sizeof rest, GA_ERR_ARG, "the address of hf:%s/%s is too long", name->org, name->repo);
+  return hub_url(rest, url, capacity);
 }
 
 static ga_status take_listing(const char *text, const char *label, ga_hub_files *files) {
@@ -95,7 +53,7 @@ static ga_status take_listing(const char *text, const char *label, ga_hub_files 
 static ga_status read_listing(const ga_hub_name *name, const char *token, ga_hub_files *files) {
   char url[4096], *text;
   pull_address from;
-  TRY(hub_url(url, sizeof url, name, "", NULL));
+  TRY(hub_file_url(url, sizeof url, name, "", NULL));
   TRY(pull_address_parse(url, &from));
   from.token = token;
   TRY(pull_text(&from, &text));
@@ -132,7 +90,7 @@ static ga_status path_of_file(const ga_hub_name *name, const ga_hub_file *f, cha
 static ga_status ends_of_file(const ga_hub_name *name, const ga_hub_files *files, const ga_hub_file *f,
                               const char *token, char url[4096], char goal[4096], pull_address *from) {
   TRY(path_of_file(name, f, goal));
-  TRY(hub_url(url, 4096, name, files->revision, f->path));
+  TRY(hub_file_url(url, 4096, name, files->revision, f->path));
   TRY(pull_address_parse(url, from));
   from->token = token;
   return GA_OK;
@@ -253,7 +211,7 @@ ga_status pull_hub(const char *source, bool list_only, bool force, char *path, s
     (void)fprintf(stderr, "already here; --force fetches it again\n");
     return GA_OK;
   }
-  TRY(read_token(token));
+  TRY(hub_token(token));
   ga_status status = *name.file ? ga_hub_files_add(&files, name.file, -1, NULL) : read_listing(&name, token, &files);
   if (status == GA_OK) status = with_choices(ga_hub_choose(&name, &files), &files);
   if (status == GA_OK && (list_only || !*name.file)) print_choices(&files, list_only);

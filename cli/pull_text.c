@@ -38,10 +38,10 @@ static int should_end(void *user, curl_off_t total, curl_off_t now, curl_off_t u
 static ga_status perform(CURL *c, const pull_address *from, answer *a) {
   char detail[CURL_ERROR_SIZE] = "";
   TRY(pull_curl_options(c, from));
-  const bool set = !curl_easy_setopt(c, CURLOPT_WRITEFUNCTION, keep_bytes) &&
-                   !curl_easy_setopt(c, CURLOPT_WRITEDATA, a) && !curl_easy_setopt(c, CURLOPT_ERRORBUFFER, detail) &&
-                   !curl_easy_setopt(c, CURLOPT_NOPROGRESS, 0L) &&
-                   !curl_easy_setopt(c, CURLOPT_XFERINFOFUNCTION, should_end);
+  const bool set =
+      !curl_easy_setopt(c, CURLOPT_WRITEFUNCTION, keep_bytes) && !curl_easy_setopt(c, CURLOPT_WRITEDATA, a) &&
+      !curl_easy_setopt(c, CURLOPT_ERRORBUFFER, detail) && !curl_easy_setopt(c, CURLOPT_TIMEOUT, from->most_seconds) &&
+      !curl_easy_setopt(c, CURLOPT_NOPROGRESS, 0L) && !curl_easy_setopt(c, CURLOPT_XFERINFOFUNCTION, should_end);
   REQUIRE(set, GA_ERR_INTERNAL, "libcurl refuses an option");
   const CURLcode rc = curl_easy_perform(c);
   (void)curl_easy_setopt(c, CURLOPT_ERRORBUFFER, NULL); /* c outlives `detail` */

@@ -6,6 +6,7 @@
 #include "cli/render.h"
 #include "cli/sampling.h"
 #include "cmdline/error.h"
+#include "cmdline/words.h"
 #include "names/names.h"
 #include "serve/stops.h"
 
@@ -76,8 +77,9 @@ static ga_status prompt_ids(const run_args *a, const opened *o, const char *prom
   }
   REQUIRE(bytes, GA_ERR_ARG, "the prompt is empty; --no-template starts from nothing");
   REQUIRE(strlen(prompt) == bytes, GA_ERR_ARG, "the prompt has a NUL byte; use --no-template");
-  ga_chat_message messages[2] = {{"system", a->system}, {"user", prompt}};
-  return chat_ids(o, a->system ? messages : messages + 1, a->system ? 2 : 1, ids, n);
+  const char *system = a->system ? a->system : o->named.system;
+  ga_chat_message messages[2] = {{"system", system}, {"user", prompt}};
+  return chat_ids(o, system ? messages : messages + 1, system ? 2 : 1, ids, n);
 }
 
 static ga_status print_run_json(const run_args *a, const ga_generate_result *r, const sink *s, const char *device,
@@ -108,10 +110,8 @@ static ga_status report_json(const run_args *a, opened *o, const ga_generate_res
 
 static ga_status set_run_options(const run_args *a, const opened *o, sink *s, ga_generate_options *go,
                                  ga_sample_desc *sample) {
-  char path[4096];
   sampling_args sampling = a->sampling;
-  TRY(find_model(a->open.model, path, sizeof path));
-  TRY(sampling_fill(&sampling, path, uses_template(a, o)));
+  TRY(sampling_fill(&sampling, o->path, &o->named, uses_template(a, o)));
   sampling_apply(&sampling, go, sample);
   go->show_special = a->special;
   go->ignore_eog = a->ignore_eog;
@@ -119,7 +119,7 @@ static ga_status set_run_options(const run_args *a, const opened *o, sink *s, ga
   go->progress = on_prompt;
   go->user = s;
   for (size_t i = 0; i < sampling.stop.n; i++)
-    s->stop[i] = (ga_text){a->sampling.stop.item[i], strlen(a->sampling.stop.item[i])};
+    s->stop[i] = (ga_text){sampling.stop.item[i], strlen(sampling.stop.item[i])};
   s->stops = (sv_stops){.stop = s->stop, .n = sampling.stop.n};
   return GA_OK;
 }
@@ -136,6 +136,12 @@ static ga_status finish_run(const run_args *a, opened *o, sink *s, const ga_gene
   if (!s->stopped) print_cut(r);
   print_speed(r);
   return GA_OK;
+}
+
+/* Prints that the prompt is continued and not answered, where nobody asked for that. */
+static void tell_completion(const run_args *a, const opened *o) {
+  if (a->no_template || a->quiet || a->json || uses_template(a, o)) return;
+  words_print(stderr, 2, "(no chat template: the model continues the prompt; --chat-template NAME makes it answer)\n");
 }
 
 /* A text that the model only continues is no Markdown. */
@@ -158,6 +164,7 @@ static ga_status generate(const run_args *a, const char *prompt, size_t bytes) {
   if (status == GA_OK) status = prompt_ids(a, &o, prompt, bytes, &ids, &n);
   if (status == GA_OK && n > INT32_MAX) status = ga_error_set(GA_ERR_SHAPE, "prompt of %zu tokens", n);
   if (status == GA_OK && n == 0) status = ga_error_set(GA_ERR_ARG, "the prompt is empty");
+  if (status == GA_OK) tell_completion(a, &o);
   if (status == GA_OK) begin_rendering(&s, uses_template(a, &o));
   if (status == GA_OK) status = ga_generate(o.session, ids, (int32_t)n, &go, &r);
   if (status == GA_OK)
@@ -215,7 +222,8 @@ int cmd_run(int argc, char **argv) {
       {"special", 0, OPT_FLAG, &a.special, 0, 0, NULL,
        "show control tokens; with --no-template also read them in the prompt"},
       {"ignore-eos", 0, OPT_FLAG, &a.ignore_eog, 0, 0, NULL, "go on after the end of the answer"},
-      {"quiet", 'q', OPT_FLAG, &a.quiet, 0, 0, NULL, "print neither speed nor a note on a cut answer on stderr"},
+      {"quiet", 'q', OPT_FLAG, &a.quiet, 0, 0, NULL,
+       "print no notes on stderr: speed, a cut answer, a missing template"},
       {"json", 0, OPT_FLAG, &a.json, 0, 0, NULL, "one JSON object on stdout instead of a stream"},
       {"logprobs", 0, OPT_INT, &a.logprobs, 0, LOGPROBS_MOST, "N",
        "with --json: log-probability of each token, and of the N likeliest at its place"},

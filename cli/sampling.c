@@ -5,6 +5,7 @@
 
 #include "cli/sampling_model.h"
 #include "cmdline/error.h"
+#include "cmdline/words.h"
 
 static uint64_t clock_seed(void) {
   struct timespec t;
@@ -12,7 +13,12 @@ static uint64_t clock_seed(void) {
   return (uint64_t)t.tv_sec * 1000000007u + (uint64_t)t.tv_nsec;
 }
 
-int sampling_check(const char *name, const sampling_args *a) {
+int sampling_check(const char *name, sampling_args *a) {
+  a->has_presence = cmd_is_given(&a->presence);
+  a->has_frequency = cmd_is_given(&a->frequency);
+  a->has_seed = cmd_is_given(&a->seed);
+  a->has_max_tokens = cmd_is_given(&a->max_tokens);
+  a->has_repeat_last = cmd_is_given(&a->repeat_last);
   if (a->max_tokens == 0)
     return cmd_usage_error(name, "--max-tokens '0': must be at least 1, or -1 for an answer to its end");
   return EXIT_OK;
@@ -20,6 +26,25 @@ int sampling_check(const char *name, const sampling_args *a) {
 
 static void take_default(double *value, double with) {
   if (isnan(*value)) *value = with;
+}
+
+static void take_whole(int64_t *value, bool is_given, int64_t with) {
+  if (!is_given && with != MODELFILE_NONE) *value = with;
+}
+
+static void fill_from_named(sampling_args *a, const modelfile *m) {
+  take_default(&a->temperature, m->temperature);
+  take_default(&a->top_p, m->top_p);
+  take_default(&a->min_p, m->min_p);
+  take_default(&a->repeat, m->repeat);
+  if (!a->has_presence && !isnan(m->presence)) a->presence = m->presence;
+  if (!a->has_frequency && !isnan(m->frequency)) a->frequency = m->frequency;
+  take_whole(&a->top_k, a->top_k >= 0, m->top_k);
+  take_whole(&a->seed, a->has_seed, m->seed);
+  take_whole(&a->repeat_last, a->has_repeat_last, m->repeat_last);
+  take_whole(&a->max_tokens, a->has_max_tokens, m->max_tokens < 0 && m->max_tokens > -3 ? -1 : m->max_tokens);
+  for (size_t i = 0; !a->stop.n && i < m->n_stop; i++) a->stop.item[i] = m->stop[i];
+  if (!a->stop.n) a->stop.n = m->n_stop;
 }
 
 static void fill_all(sampling_args *a, const model_sampling *m) {
@@ -41,8 +66,9 @@ ga_status sampling_defaults(const char *path, model_sampling *out) {
   return GA_OK;
 }
 
-ga_status sampling_fill(sampling_args *a, const char *path, bool is_answer) {
+ga_status sampling_fill(sampling_args *a, const char *path, const modelfile *named, bool is_answer) {
   model_sampling m = {.temperature = 0, .top_p = 1, .min_p = 0, .repeat = 1, .top_k = 0};
+  fill_from_named(a, named);
   if (is_answer) TRY(sampling_defaults(path, &m));
   fill_all(a, &m);
   return GA_OK;
@@ -71,17 +97,17 @@ void print_speed(const ga_generate_result *r) {
   /* The first token comes out of the prompt's pass, so n - 1 were decoded one by one. */
   int32_t decoded = r->n_generated > 1 ? r->n_generated - 1 : 0;
   (void)fflush(stdout); /* both may be one file */
-  (void)fprintf(stderr, "prompt %d tokens in %.3f s (%.1f tok/s), generated %d in %.3f s (%.1f tok/s)\n", r->n_prompt,
-                r->prompt_seconds, rate(r->n_prompt, r->prompt_seconds), r->n_generated, r->generate_seconds,
-                rate(decoded, r->generate_seconds));
+  words_print(stderr, 2, "prompt %d tokens in %.3f s (%.1f tok/s), generated %d in %.3f s (%.1f tok/s)\n", r->n_prompt,
+              r->prompt_seconds, rate(r->n_prompt, r->prompt_seconds), r->n_generated, r->generate_seconds,
+              rate(decoded, r->generate_seconds));
 }
 
 void print_cut(const ga_generate_result *r) {
   (void)fflush(stdout);
   if (r->finish == GA_FINISH_LENGTH)
-    (void)fprintf(stderr, "(cut after %d token%s; -n N allows more, -n -1 goes on to the end)\n", r->n_generated,
-                  r->n_generated == 1 ? "" : "s");
+    words_print(stderr, 2, "(cut after %d token%s; -n N allows more, -n -1 goes on to the end)\n", r->n_generated,
+                r->n_generated == 1 ? "" : "s");
   if (r->finish == GA_FINISH_CONTEXT)
-    (void)fprintf(stderr, "(cut after %d token%s: the context is full; -c N makes it larger)\n", r->n_generated,
-                  r->n_generated == 1 ? "" : "s");
+    words_print(stderr, 2, "(cut after %d token%s: the context is full; -c N makes it larger)\n", r->n_generated,
+                r->n_generated == 1 ? "" : "s");
 }

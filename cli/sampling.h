@@ -12,6 +12,8 @@ typedef struct sampling_args {
   /* temperature, top_p, min_p, repeat: NaN if the option was not given */
   double temperature, top_p, min_p, typical, repeat, presence, frequency;
   int64_t top_k, seed, max_tokens, repeat_last; /* top_k: -1 if the option was not given */
+  /* whether the options were given; sampling_check sets these */
+  bool has_presence, has_frequency, has_seed, has_max_tokens, has_repeat_last;
   cmd_texts stop;
 } sampling_args;
 
@@ -70,14 +72,15 @@ typedef struct sampling_args {
   }
 
 /* Checks sampling options. Returns EXIT_OK, or prints an error and returns EXIT_USAGE. name: the command's name. */
-int sampling_check(const char *name, const sampling_args *a);
+int sampling_check(const char *name, sampling_args *a);
 
 /* Reads the values of the model's files; else out->found is false, and the values are FALLBACK_*. */
 ga_status sampling_defaults(const char *path, model_sampling *out);
-/* Fills in options that were not given. Answers through a chat template (is_answer) get the values of the model's
- * files, else FALLBACK_*. Without a template the defaults are greedy. Greedy sampling gets no penalty unless one was
- * given. A model's value that is out of range is reported on stderr and ignored. path: path of the model. */
-ga_status sampling_fill(sampling_args *a, const char *path, bool is_answer);
+/* Fills in options that were not given: from the Modelfile `named` first, which may be empty. Answers through a chat
+ * template (is_answer) then get the values of the model's files, else FALLBACK_*. Without a template the defaults are
+ * greedy. Greedy sampling gets no penalty unless one was given. A model's value that is out of range is reported on
+ * stderr and ignored. path: path of the model. */
+ga_status sampling_fill(sampling_args *a, const char *path, const modelfile *named, bool is_answer);
 /* Sets *o and *sample from the options. *o points to *sample, which must outlive it. */
 void sampling_apply(const sampling_args *a, ga_generate_options *o, ga_sample_desc *sample);
 

@@ -190,7 +190,7 @@ int cmd_serve(int argc, char **argv) {
       {"memory", 0, OPT_FLOAT, &a.memory_gib, 0, 1e6, "GIB", "host memory for models; 0 = most of the machine's"},
       ENGINE_OPTIONS(a.engine),
       {"host", 0, OPT_STRING, &a.host, 0, 0, "HOST",
-       "address to listen on; 0.0.0.0 or :: = all, which needs --api-keys"},
+       "address to listen on; 0.0.0.0 or :: = all. Without --api-keys whoever reaches it may use the server"},
       {"port", 'p', OPT_INT, &a.port, 0, 65535, "PORT", "port to listen on; 0 = any that is free"},
       {"api-keys", 0, OPT_STRING, &a.keys, 0, 0, "FILE", "keys that requests must show, KEY or NAME:KEY a line"},
       {"cors-origin", 0, OPT_STRING, &a.cors, 0, 0, "ORIGIN", "web pages of this origin may use the server; * = all"},

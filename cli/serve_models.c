@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "cli/named.h"
 #include "cmdline/error.h"
 
 /* --- which there are --- */
@@ -14,13 +15,15 @@ void serve_models_free(serve_models *m) {
   for (size_t i = 0; i < m->n; i++) {
     free((void *)(uintptr_t)m->source[i].id);
     free((void *)(uintptr_t)m->source[i].path);
+    sv_profile_free(&m->source[i].profile);
   }
   free(m->source);
   m->source = NULL;
   m->n = m->room = 0;
 }
 
-static ga_status add_source(serve_models *m, const char *id, const char *path) {
+/* model: name or path by which the profile is found. */
+static ga_status add_source(serve_models *m, const char *id, const char *path, const char *model) {
   for (size_t i = 0; i < m->n; i++)
     REQUIRE(strcmp(m->source[i].id, id), GA_ERR_ARG, "%s and %s have one name, %s", m->source[i].path, path, id);
   if (m->n == m->room) {
@@ -32,7 +35,10 @@ static ga_status add_source(serve_models *m, const char *id, const char *path) {
   }
   sv_model_source *s = &m->source[m->n++];
   *s = (sv_model_source){.id = strdup(id), .path = strdup(path)};
-  return s->id && s->path ? GA_OK : fail_nomem("models", strlen(path));
+  if (!s->id || !s->path) return fail_nomem("models", strlen(path));
+  engine_args one = *m->engine;
+  one.open.model = model;
+  return engine_profile(&one, &s->profile);
 }
 
 /* Takes the ending off a name: that of a file, and that of the first of several shards. */
@@ -56,7 +62,40 @@ static ga_status add_of_folder(void *user, const char *name, const char *path, b
     return GA_OK;
   }
   ga_model_file_destroy(file);
-  return add_source(user, id, path);
+  return add_source(user, id, path, path);
+}
+
+/* Checks a named model, by its Modelfile's path: the Modelfile, the chat template, and that the files are here. */
+static ga_status check_named(const serve_models *m, const char *name, char *path, size_t capacity) {
+  engine_args one = *m->engine;
+  sv_profile given, copy;
+  ga_template *tpl;
+  one.open.model = name;
+  TRY(find_model(name, path, capacity));
+  TRY(engine_profile(&one, &given));
+  const ga_status status = sv_profile_copy(&given, &copy, &tpl);
+  ga_template_destroy(tpl);
+  sv_profile_free(&copy);
+  sv_profile_free(&given);
+  return status;
+}
+
+static ga_status add_named_of_folder(void *user, const char *name, const char *modelfile_path) {
+  char path[4096]; /* the Modelfile's path, not the name, which may also be that of a file where the program runs */
+  if (check_named(user, modelfile_path, path, sizeof path) == GA_OK)
+    return add_source(user, name, path, modelfile_path);
+  char *why = cmd_escape_text(ga_error_text());
+  (void)fprintf(stderr, "ga serve: %s is left out: %s\n", name, why ? why : "");
+  free(why);
+  return GA_OK;
+}
+
+/* Returns whether a folder is that of the program's models, where named models lie. */
+static bool is_models_folder(const char *path) {
+  char dir[3072];
+  struct stat a, b;
+  return ga_models_folder(dir, sizeof dir) == GA_OK && !stat(dir, &a) && !stat(path, &b) && a.st_dev == b.st_dev &&
+         a.st_ino == b.st_ino;
 }
 
 /* Returns whether a path is a folder that is no model. */
@@ -73,6 +112,7 @@ static ga_status add_named(serve_models *m, const char *name) {
   if (name && is_folder_of_models(name)) {
     const size_t before = m->n;
     TRY(ga_models_here(name, add_of_folder, m));
+    if (is_models_folder(name)) TRY(named_each(name, add_named_of_folder, m));
     REQUIRE(m->n > before, GA_ERR_ARG, "%s: no models in this folder", name);
     return GA_OK;
   }
@@ -80,7 +120,7 @@ static ga_status add_named(serve_models *m, const char *name) {
   TRY(find_model(name, path, sizeof path));
   engine_model_name(&one, id, sizeof id);
   REQUIRE(*id, GA_ERR_ARG, "--alias is empty");
-  return add_source(m, id, path);
+  return add_source(m, id, path, name);
 }
 
 ga_status serve_models_find(const engine_args *engine, const cmd_texts *names, serve_models *out) {
@@ -90,6 +130,8 @@ ga_status serve_models_find(const engine_args *engine, const cmd_texts *names, s
   if (!names->n) TRY(add_named(out, NULL));
   for (size_t i = 0; i < names->n; i++) TRY(add_named(out, names->item[i]));
   REQUIRE(!engine->alias || out->n == 1, GA_ERR_ARG, "--alias names one model; there are %zu", out->n);
+  REQUIRE(!engine->open.chat_template || out->n == 1, GA_ERR_ARG,
+          "--chat-template is for one model; there are %zu: ga create makes a named model with a template", out->n);
   if (comma) out->source[0].other_names = comma + 1;
   return GA_OK;
 }
@@ -154,10 +196,10 @@ static void share_gpu(const serve_models *m, const ga_model *model, engine_args 
   args->kv_tokens = context > SHARED_TOKENS ? context : SHARED_TOKENS;
 }
 
-static ga_status load_model_entry(const serve_models *m, engine_args *args, owner *own, sv_loaded *out) {
+static ga_status load_model_entry(const serve_models *m, const sv_profile *profile, engine_args *args, owner *own,
+                                  sv_loaded *out) {
   TRY(check_free_memory(m, args, &own->bytes));
-  TRY(engine_formats(args, &out->tools, &out->thinks));
-  TRY(engine_defaults(args, &out->defaults));
+  TRY(engine_formats(args, profile, &out->tools, &out->thinks));
   TRY(open_model(&args->open, false, &own->o));
   share_gpu(m, own->o.model, args);
   const ga_status status = engine_open(args, m->max_waiting, own->o.model, &out->engine);
@@ -169,10 +211,11 @@ ga_status serve_models_load(void *user, size_t index, sv_loaded *out) {
   serve_models *m = user;
   engine_args args = *m->engine;
   args.open.model = m->source[index].path;
+  if (!args.open.context) args.open.context = m->source[index].profile.context;
   *out = (sv_loaded){0};
   owner *own = calloc(1, sizeof *own);
   if (!own) return fail_nomem("model", sizeof *own);
-  const ga_status status = load_model_entry(m, &args, own, out);
+  const ga_status status = load_model_entry(m, &m->source[index].profile, &args, own, out);
   if (status != GA_OK) {
     free(own);
     return status;

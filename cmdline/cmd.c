@@ -12,10 +12,13 @@
 #include "cmdline/error.h"
 #include "cmdline/foreign.h"
 #include "cmdline/terminal.h"
+#include "cmdline/words.h"
 
 static bool in_range(const cmd_option *o, double v) {
   return (o->min == 0 && o->max == 0) || (v >= o->min && v <= o->max);
 }
+
+enum { OPTION_COLUMNS = 30 }; /* of an option's name and value in the help */
 
 static void print_option(const cmd_option *o) {
   char left[64];
@@ -23,26 +26,29 @@ static void print_option(const cmd_option *o) {
                     : snprintf(left, sizeof left, "      --%s", o->name);
   if (o->kind != OPT_FLAG && n > 0 && (size_t)n < sizeof left)
     (void)snprintf(left + n, sizeof left - (size_t)n, " %s", o->arg ? o->arg : "VALUE");
-  printf("%-30s %s", left, o->help);
+  char now[512] = ""; /* the default */
   if (o->kind == OPT_INT && *(int64_t *)o->value && in_range(o, (double)*(int64_t *)o->value))
-    printf(" [%lld]", (long long)*(int64_t *)o->value);
-  if (o->kind == OPT_FLOAT && in_range(o, *(double *)o->value)) printf(" [%g]", *(double *)o->value);
-  if (o->kind == OPT_STRING && *(const char **)o->value) printf(" [%s]", *(const char **)o->value);
-  printf("\n");
+    (void)snprintf(now, sizeof now, " [%lld]", (long long)*(int64_t *)o->value);
+  if (o->kind == OPT_FLOAT && in_range(o, *(double *)o->value))
+    (void)snprintf(now, sizeof now, " [%g]", *(double *)o->value);
+  if (o->kind == OPT_STRING && *(const char **)o->value)
+    (void)snprintf(now, sizeof now, " [%s]", *(const char **)o->value);
+  words_print(stdout, OPTION_COLUMNS + 1, "%-*s %s%s\n", OPTION_COLUMNS, left, o->help, now);
 }
 
 static void print_help(const char *name, const char *usage, const cmd_option *options, size_t n) {
-  printf("usage: ga %s %s\n\n", name, usage);
+  words_print(stdout, 2, "usage: ga %s %s\n\n", name, usage);
   for (size_t i = 0; i < n; i++) print_option(&options[i]);
-  printf("%-30s %s\n", "  -h, --help", "this text");
+  printf("%-*s %s\n", OPTION_COLUMNS, "  -h, --help", "this text");
 }
 
 int cmd_usage_error(const char *name, const char *fmt, ...) {
   va_list args;
+  char *text = NULL;
   va_start(args, fmt);
-  (void)fprintf(stderr, "ga %s: ", name);
-  (void)vfprintf(stderr, fmt, args);
-  (void)fprintf(stderr, "\nsee: ga %s --help\n", name);
+  if (vasprintf(&text, fmt, args) < 0) text = NULL;
+  words_print(stderr, 2, "ga %s: %s\nsee: ga %s --help\n", name, text ? text : fmt, name);
+  free(text);
   va_end(args);
   return EXIT_USAGE;
 }
@@ -77,11 +83,22 @@ void cmd_put_text(FILE *f, const char *text, size_t bytes) {
   }
 }
 
+char *cmd_escape_text(const char *text) {
+  char *escaped = NULL;
+  size_t n;
+  FILE *f = open_memstream(&escaped, &n);
+  if (!f) return NULL;
+  cmd_put_text(f, text, strlen(text));
+  if (!fclose(f)) return escaped;
+  free(escaped);
+  return NULL;
+}
+
 int cmd_fail(const char *name) {
+  char *text = cmd_escape_text(ga_error_text());
   cmd_progress_clear();
-  (void)fprintf(stderr, "ga %s: ", name);
-  cmd_put_text(stderr, ga_error_text(), strlen(ga_error_text()));
-  (void)putc('\n', stderr);
+  words_print(stderr, 2, "ga %s: %s\n", name, text ? text : "out of memory");
+  free(text);
   return EXIT_FAILED;
 }
 
@@ -122,10 +139,21 @@ static bool add_to_list(const char *name, const cmd_option *o, const char *text)
   return false;
 }
 
+/* Variables that the options of the last parse have set. */
+static const void *given[128];
+static size_t n_given;
+
+bool cmd_is_given(const void *value) {
+  for (size_t i = 0; i < n_given; i++)
+    if (given[i] == value) return true;
+  return false;
+}
+
 /* Stores text into the option; false with a message when it does not fit. */
 static bool store_option(const char *name, const cmd_option *o, const char *text) {
   char *end = NULL;
   errno = 0;
+  if (!cmd_is_given(o->value) && n_given < COUNT_OF(given)) given[n_given++] = o->value;
   switch (o->kind) {
   case OPT_FLAG: *(bool *)o->value = true; return true;
   case OPT_STRING: *(const char **)o->value = text; return true;
@@ -294,6 +322,7 @@ int cmd_parse_or(const char *name, const char *usage, const cmd_option *options,
   const parser p = {name, options, n_options, refuse};
   int kept = 0;
   *exit_code = EXIT_USAGE;
+  n_given = 0;
   for (int i = 1; i < argc; i++) {
     const char *arg = argv[i];
     if (!strcmp(arg, "--")) {

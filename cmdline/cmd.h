@@ -56,6 +56,8 @@ int cmd_parse(const char *name, const char *usage, const cmd_option *options, si
  * argument after it, or NULL. */
 int cmd_parse_or(const char *name, const char *usage, const cmd_option *options, size_t n_options, int argc,
                  char **argv, int *exit_code, void (*refuse)(const char *arg, const char *next));
+/* Returns whether the last parse found the option that sets the variable `value`. */
+bool cmd_is_given(const void *value);
 /* Returns the option that arg names, as "--name", "--name=value" or "-x"; NULL: the table has no such option. */
 const cmd_option *cmd_find_option(const cmd_option *options, size_t n, const char *arg);
 
@@ -69,6 +71,9 @@ int cmd_check_out(const char *name, const char *out);
 
 /* Prints text from a file. Characters that could control a terminal are escaped. */
 void cmd_put_text(FILE *f, const char *text, size_t bytes);
+
+/* Returns a text as cmd_put_text prints it, allocated with malloc; NULL: out of memory. */
+char *cmd_escape_text(const char *text);
 
 /* Prints json on stdout and releases it. NULL, for which jansson had no memory, is an error. */
 GA_NODISCARD ga_status cmd_print_json(json_t *json, size_t flags);

@@ -164,6 +164,7 @@ static const foreign_option table[] = {
     NONE("--ssl-cert-file", TLS),
     NONE("--no-webui", "the page at / has no keys or data of its own"),
     NONE("--nowordwrap", "words wrap on a terminal alone"),
+    NONE("--quantize", "ga quantize IN OUT q4_k_m writes the model before"),
     NONE("--dtype", "weights keep the types of the file"),
     NONE("--quantization", "the file says how weights are quantised; ga quantize writes other files"),
     NONE("--gpu-memory-utilization", "--kv-tokens N bounds the KV cache"),
@@ -181,8 +182,7 @@ const foreign_option *foreign_find(const char *arg, const char **value) {
 const char *foreign_command(const char *name) {
   static const struct {
     const char *name, *note;
-  } commands[] = {{"create", "options do what a Modelfile does: --system TEXT, --chat-template NAME, --temp T"},
-                  {"cp", "models are plain files in one folder"},
+  } commands[] = {{"cp", "models are plain files in one folder"},
                   {"push", "GA uploads nothing"},
                   {"signin", "GA uploads nothing"},
                   {"signout", "GA uploads nothing"},

@@ -1,4 +1,5 @@
-/* Causal attention with grouped queries on the CPU, compared with plain C: O = softmax(Q K^T / sqrt(D)) V. */
+/* Causal attention with grouped queries on the CPU, compared with plain C: O = softmax(Q K^T / sqrt(D)) V.
+ *   cc -std=c11 attention.c -o attention $(pkg-config --cflags --libs ga) -lm */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

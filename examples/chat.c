@@ -1,12 +1,13 @@
 /* A conversation: each turn renders all messages by the model's chat template and evaluates them.
- *   chat MODEL.gguf    one message a line on standard input */
+ *   cc -std=c11 chat.c -o chat $(pkg-config --cflags --libs ga)
+ *   ./chat MODEL.gguf    one message a line on standard input */
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include <ga/llm.h>
 
-static char reply[16384];
+enum { MESSAGES = 64, TEXT = 16384 };
+static char reply[TEXT], texts[MESSAGES][TEXT];
 
 static int show(void *user, int32_t id, const char *piece, size_t bytes) {
   size_t *n = user;
@@ -40,18 +41,18 @@ int main(int argc, char **argv) {
   ga_ctx *ctx = NULL;
   ga_model *model = NULL;
   ga_session *session = NULL;
-  ga_chat_message messages[64];
+  ga_chat_message messages[MESSAGES];
   char line[4096];
   size_t n = 0;
   if (argc != 2) return 2;
   ga_status status = ga_ctx_create(NULL, &ctx);
   if (status == GA_OK) status = ga_model_load(ctx, argv[1], NULL, &model);
   if (status == GA_OK) status = ga_session_create(model, NULL, &session);
-  while (status == GA_OK && n < 64 && fgets(line, sizeof line, stdin)) {
-    messages[n++] = (ga_chat_message){.role = "user", .content = strdup(line)};
-    status = answer_turn(model, session, messages, n);
-    messages[n++] = (ga_chat_message){.role = "assistant", .content = strdup(reply)};
-    printf("\n");
+  while (status == GA_OK && n < MESSAGES && fgets(line, sizeof line, stdin)) {
+    messages[n] = (ga_chat_message){.role = "user", .content = strcpy(texts[n], line)};
+    status = answer_turn(model, session, messages, ++n);
+    messages[n] = (ga_chat_message){.role = "assistant", .content = strcpy(texts[n], reply)};
+    n++, printf("\n");
   }
   if (status != GA_OK) fprintf(stderr, "%s\n", ga_error_text());
   ga_session_destroy(session), ga_model_destroy(model), ga_ctx_destroy(ctx);

@@ -1,5 +1,6 @@
 /* Finds the text that is nearest to the first one, by the cosines of sentence embeddings.
- *   embeddings MODEL TEXT OTHER...     MODEL: an encoder, such as that of `ga pull minilm-l6` */
+ *   cc -std=c11 embeddings.c -o embeddings $(pkg-config --cflags --libs ga)
+ *   ./embeddings MODEL TEXT OTHER...     MODEL: an encoder, such as that of `ga pull minilm-l6` */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

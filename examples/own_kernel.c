@@ -1,5 +1,6 @@
 /* Loads the image of own_kernel.cu, launches it on a GPU and compares with plain C.
- *   own_kernel [DEVICE]     cuda:0; own_kernel.cubin lies beside the program (tile_image.c) */
+ *   cc -std=c11 own_kernel.c tile_image.c -o own_kernel $(pkg-config --cflags --libs ga) -lm
+ *   ./own_kernel [DEVICE]     cuda:0; own_kernel.cubin lies beside the program (tile_image.c) */
 #include "own_kernel.h"
 
 #include <math.h>

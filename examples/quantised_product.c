@@ -1,4 +1,5 @@
-/* Y = X W^T with W in Q8_0, GGUF's blocks of 32 int8 numbers and an f16 scale, compared with plain C. */
+/* Y = X W^T with W in Q8_0, GGUF's blocks of 32 int8 numbers and an f16 scale, compared with plain C.
+ *   cc -std=c11 quantised_product.c -o quantised_product $(pkg-config --cflags --libs ga) -lm */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

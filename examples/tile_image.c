@@ -1,4 +1,5 @@
 /* Images as files: <name>.cubin beside the program. */
+#define _POSIX_C_SOURCE 200809L /* readlink */
 #include "tile_image.h"
 
 #include <stdio.h>

@@ -1,6 +1,7 @@
 /* Runs the example kernels through GA's C library: checks each against plain C, then times it.
  *
- *   tile_run [DEVICE [SIZE]]     cuda:0, 8192; the kernels' images are looked for beside the program (tile_image.c)
+ *   cc -std=c11 tile_run.c tile_image.c -o tile_run $(pkg-config --cflags --libs ga) -lm
+ *   ./tile_run [DEVICE [SIZE]]     cuda:0, 8192; the kernels' images are looked for beside the program (tile_image.c)
  *
  * Nothing of CUDA is linked: the library loads the driver when the device is opened. */
 #include <math.h>

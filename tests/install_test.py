@@ -2,6 +2,7 @@
 """What `cmake --install` brings is enough: installs the build into a folder of its own, builds examples/ against it by find_package, runs
 the C part, and compiles a kernel's includes with pkg-config's flags. Usage: install_test.py SOURCE BUILD"""
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -42,6 +43,24 @@ def run_small_programs(source, examples, folder):
         sys.exit(f"chat without a model: {bad.returncode} {bad.stderr}")
 
 
+def check_compile_lines(source, folder, pc):
+    """The line in the comment that opens each example compiles it, as a strict compiler does. A shell splits what pkg-config prints, so that
+    the prefix has no space here."""
+    out, plain = Path(folder) / "lines", Path(folder) / "prefix"
+    plain.symlink_to("a prefix")
+    place = plain / pc.relative_to(Path(folder) / "a prefix").parent
+    env = {**os.environ, "PKG_CONFIG_PATH": str(place), "LD_LIBRARY_PATH": str(place.parent)}
+    shutil.copytree(source / "examples", out)
+    for path in sorted(out.glob("*.c")):
+        line = re.search(r"^ \* +(cc -std=c11 .*?)( \*/)?$", path.read_text(), re.M)
+        if not line and "int main(" in path.read_text():
+            sys.exit(f"examples/{path.name}: no line that compiles it")
+        if line:
+            run("sh", "-c", line[1].replace("-std=c11", "-std=c11 -Wall -Wextra -Werror -pedantic"), cwd=out, env=env)
+    for name in ("attention", "quantised_product"):
+        run(out / name, env=env)
+
+
 def main():
     source, build = map(Path, sys.argv[1:])
     with tempfile.TemporaryDirectory() as folder:
@@ -54,6 +73,7 @@ def main():
         if done.returncode != 1 or "CUDA devices" not in done.stderr:
             sys.exit(f"tile_run on the CPU: {done.returncode} {done.stderr}")
         pc = next(prefix.rglob("ga.pc"))
+        check_compile_lines(source, folder, pc)
         flags = run("pkg-config", "--cflags", "ga", env={**os.environ, "PKG_CONFIG_PATH": str(pc.parent)}).replace("\\ ", "\0").split()
         flags = [f.replace("\0", " ") for f in flags]
         test = Path(folder) / "test.cc"

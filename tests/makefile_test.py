@@ -79,6 +79,22 @@ class Makefile(unittest.TestCase):
         self.assertEqual(out.splitlines()[0], '> What does "a `b` c" mean?')
         self.assertIn('ga run --temp 0 What does "a `b` c" mean?', calls)
 
+    def test_demo_into_a_pipe(self):
+        """A few lines, not one for each file that is compiled; of a build that fails the last ones."""
+        self.stand_in("bin/cmake", '[ "$1" != --build ] || seq -f "compiling %g" 600; echo "${0##*/} $*" >> "$LOG"')
+        command = ["make", "-f", MAKEFILE, "-C", self.dir, "--no-print-directory", "demo"]
+        env = {**os.environ, "PATH": os.path.join(self.dir, "bin") + ":" + os.environ["PATH"], "LOG": self.log}
+        r = subprocess.run(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=60)
+        self.assertEqual(r.returncode, 0, r.stdout)
+        self.assertLess(len(r.stdout.splitlines()), 12, r.stdout)
+        with open(os.path.join(self.dir, "build-lean", "build.log")) as f:
+            self.assertIn("compiling 600\n", f.read())
+        self.stand_in("bin/cmake", '[ "$1" != --build ] || { seq -f "compiling %g" 600; echo "no such header"; exit 1; }')
+        r = subprocess.run(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=60)
+        self.assertNotEqual(r.returncode, 0)
+        self.assertIn("no such header", r.stdout)
+        self.assertLess(len(r.stdout.splitlines()), 40)
+
     def test_skipped_tests_are_named_last(self):
         report = """<testsuite><testcase name="one" time="1" status="run"><system-out>OK (skipped=3)</system-out></testcase>
 <testcase name="two" time="1" status="run"><system-out>[  PASSED  ] 4 test(s).

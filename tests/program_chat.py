@@ -316,6 +316,34 @@ class Chat(unittest.TestCase):
         out, _ = self.pipe(self.words, "x\n")
         self.assertEqual(out, whole + "\n")
 
+    def test_notes_wrap_whole(self):
+        """Help, errors, the history and the first line break between words, as answers do."""
+        said = "hello there, " * 9
+        for columns in (24, 40, 66, 100):
+            t = Terminal(GA, "chat", "-m", self.words, "-t", "1", env=self.env, columns=columns)
+            self.addCleanup(t.__exit__)
+            shown = {"first": plain(t.prompt().split(b"\x1b[K")[-1])[:-2]}
+            t.say(said)
+            for command in ("/help", "/history", "/nothing is called so", "/stats", "/save", "/model"):
+                shown[command] = t.say(command).split("\n", -(-(2 + len(command)) // columns))[-1]  # behind what was typed
+            for what, text in shown.items():
+                lines = text.strip("\n").split("\n")
+                broken = [line for line in lines if len(line) > columns and " " in line.strip()]
+                self.assertEqual(broken, [], (what, columns))
+            self.assertIn(" ".join(("user: " + said).split()), " ".join(shown["/history"].split()))
+            flat = " ".join(shown["/help"].split())
+            self.assertIn("/system [TEXT] the system message from now on; none takes it away; without TEXT: show it /history", flat)
+            self.assertIn("is no command; /help lists them. A message that begins with / : put a space before it", " ".join(shown["/nothing is called so"].split()))
+
+    def test_the_name_that_was_typed(self):
+        folder = os.path.dirname(self.words)
+        for typed in (self.words, "words.gguf"):
+            t = Terminal(GA, "chat", "-m", typed, env={**self.env, "GA_MODELS": folder}, columns=400)
+            self.addCleanup(t.__exit__)
+            self.assertIn(f"{typed}; /help lists the commands", plain(t.prompt()))
+            self.assertIn(f"({typed} on cpu)", t.say("/model"))
+            self.assertIn("(tiny.gguf on cpu)", t.say("/model tiny.gguf"))
+
     def run_on_terminal(self, model, *args, **kw):
         try:
             t = Terminal(GA, "run", "-m", model, "-q", *args, "x\n", **{**kw, "env": {**self.env, **kw.get("env", {})}})
@@ -544,7 +572,7 @@ class Chat(unittest.TestCase):
     def test_system_and_model(self):
         out, _ = self.pipe(self.words, f"/system\n/system be kind\n/system\nhi\n/model\n/model {self.endless}\n/history\n/system none\n/history\n")
         self.assertIn("(no system message)\nbe kind\n", out)
-        self.assertEqual(out.count("(tiny on cpu)"), 2)
+        self.assertEqual([out.count(f"({name} on cpu)") for name in (self.words, self.endless)], [1, 1])
         self.assertEqual(out.count("system: be kind"), 1)
         self.assertEqual(out.count("user: hi"), 2)
         out, said = self.pipe(self.words, "hi\n/model /nowhere.gguf\nhi\n", code=1)

@@ -6,7 +6,11 @@ import re
 import shlex
 import subprocess
 import sys
+import tempfile
 import unittest
+
+import serve_rig
+from serve_rig import Server
 
 GA = os.path.abspath(sys.argv.pop(1))
 PAGE = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "docs", "guide", "coming-from.md")
@@ -92,6 +96,20 @@ class ComingFrom(unittest.TestCase):
                 with self.subTest(section=section, name=name):
                     self.assertTrue(any(" ".join(pair).startswith(name) if name.endswith("-") else " ".join(pair[: name.count(" ") + 1]) == name
                                         for pair in words))
+
+    def test_host(self):
+        """A server on all addresses starts without keys, and says who may use it; page and help say no other thing."""
+        with tempfile.TemporaryDirectory(prefix="ga host ") as folder:
+            with Server(GA, serve_rig.write_model(folder), "--host", "0.0.0.0") as server:
+                rc, said = server.end()
+        self.assertEqual(rc, 0)
+        self.assertIn("whoever reaches 0.0.0.0 may use this server", said)
+        said = subprocess.run([GA, "serve", "--help"], capture_output=True, text=True, check=True).stdout
+        lines = [line for line in said.splitlines() if "--host " in line] + [note for _, theirs, ours, note in rows() if "--host HOST" in ours]
+        self.assertEqual(len(lines), 3)
+        for line in lines:
+            self.assertNotIn("need", line)
+            self.assertIn("ithout", line)
 
     def test_every_program_is_there(self):
         theirs = " ".join(row[1].replace("`", "") for row in rows()) + " "

@@ -64,7 +64,7 @@ class Foreign(unittest.TestCase):
         self.assertIn("GA has no -ngl 7: as many layers as fit", self.ga("serve", "-ngl", "7", rc=2))
 
     def test_commands(self):
-        for name, reason in (("create", "Modelfile"), ("push", "uploads nothing"), ("cp", "plain files")):
+        for name, reason in (("signin", "uploads nothing"), ("push", "uploads nothing"), ("cp", "plain files")):
             self.assertIn(f"GA has no command '{name}': ", self.ga(name, "x", rc=2))
             self.assertIn(reason, self.ga(name, "x", rc=2))
 

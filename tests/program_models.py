@@ -53,6 +53,11 @@ class Hub(http.server.BaseHTTPRequestHandler):
     go = threading.Event()
     revision, missing = "", ""  # the commit that listings tell; a file that no longer comes
     asked, tokens = [], []
+    listing = [{"id": "org/Qwen3-0.6B-GGUF", "downloads": 123456, "likes": 78, "lastModified": "2025-05-09T08:00:00.000Z", "tags": ["gguf"], "gated": False},
+               {"id": "org/Qwen3-8B-GGUF", "downloads": 99, "likes": 7, "tags": ["gguf"], "gated": "auto"},
+               {"id": "org/Qwen3-0.6B", "downloads": 5, "likes": 1, "tags": ["safetensors"]},
+               {"id": "org/Qwen3 \u001b[2J", "tags": ["gguf"]}, {"id": "Qwen3-GGUF", "tags": ["gguf"]}, {"tags": ["gguf"], "id": "org/Qwen3/x/y.gguf:z"},
+               {"id": "a/b-Qwen3-" + "x" * 300, "tags": ["gguf"]}]
 
     def log_message(self, *args):
         pass
@@ -63,6 +68,14 @@ class Hub(http.server.BaseHTTPRequestHandler):
         Hub.tokens.append(self.headers.get("Authorization"))
         if "gated/" in path and Hub.tokens[-1] != "Bearer " + TOKEN:
             return self.send_error(401)
+        if path == "api/models":
+            query = dict(urllib.parse.parse_qsl(self.path.split("?")[1]))
+            Hub.asked[-1] = query
+            words = query["search"].lower().split()
+            if Hub.listing is None:
+                return self.answer(b"{}")
+            found = [r for r in Hub.listing if query["filter"] in r["tags"] and all(w in r["id"].lower() for w in words)]
+            return self.answer(json.dumps(found[: int(query["limit"])]).encode())
         if path.startswith("api/models/"):
             repo = Hub.repos.get(path.removeprefix("api/models/"))
             if repo is None:
@@ -344,6 +357,43 @@ class Models(unittest.TestCase):
         self.assertEqual(self.ga("run", "-m", "hf:org/many", "-q", "-n", "2", "x")[1], "")
         self.ga("run", "-m", "hf:org/many:Q4_K_M", "-q", "-n", "2", "x")
         self.assertEqual(len(Hub.asked), asked)  # what is here needs no server
+
+    def test_search(self):
+        out, said = self.ga("search", "qwen3")
+        lines = [line.split() for line in out.splitlines()]
+        self.assertEqual(lines, [["ON", "THE", "HUB", "DOWNLOADS", "LIKES", "CHANGED"], ["hf:org/Qwen3-0.6B-GGUF", "123456", "78", "2025-05-09"],
+                                 ["hf:org/Qwen3-8B-GGUF", "99", "7", "needs", "a", "token"]])  # no name that ga pull would not take
+        self.assertIn("ga pull NAME", said)
+        self.assertEqual(Hub.asked, [{"search": "qwen3", "filter": "gguf", "sort": "downloads", "direction": "-1", "limit": "20"}])
+        self.assertEqual([m["name"] for m in json.loads(self.ga("search", "--json", "-n", "1", "qwen3")[0])], ["hf:org/Qwen3-0.6B-GGUF"])
+        self.assertIn("hf:org/Qwen3-0.6B ", self.ga("search", "--safetensors", "Qwen3", "0.6b")[0])
+        self.assertEqual(Hub.asked[-1]["search"], "Qwen3 0.6b")
+        self.ga("search", "a&filter=b #\u00e9")
+        self.assertEqual((Hub.asked[-1]["search"], Hub.asked[-1]["filter"]), ("a&filter=b #\u00e9", "gguf"))
+        out, _ = self.ga("search", "chat", "smol")
+        self.assertTrue(out.startswith("smollm2-135m ") and "hf:" not in out, out)
+        self.assertEqual(json.loads(self.ga("search", "--json", "embeddings")[0])[0]["name"], "minilm-l6")
+        out, said = self.ga("search", "nothing at all")
+        self.assertEqual(out, "")
+        self.assertIn("nothing found", said)
+        for args, says in (((), "which words"), (("  ",), "which words"), (("x" * 600,), "longer than"), (("-n", "0", "x"), "--limit '0'")):
+            self.assertIn(says, self.ga("search", *args, code=2)[1])
+        out, said = self.ga("search", "gemma3", code=1, HF_ENDPOINT="http://127.0.0.1:1")  # known names, although the hub is away
+        self.assertIn("gemma3-270m", out)
+        self.assertIn("127.0.0.1", said)
+        with unittest.mock.patch.object(Hub, "listing", None):
+            self.assertIn("no list of repositories", self.ga("search", "x", code=1)[1])
+
+    def test_pull_suggests(self):
+        for name, near in (("qwen3", "near it: hf:org/Qwen3-0.6B-GGUF, hf:org/Qwen3-8B-GGUF; ga search qwen3"), ("qwen3:0.6b", "near it: hf:org/Qwen3-0.6B-GGUF;"),
+                           ("smolm2-135m", "near it: smollm2-135m;"), ("Org/Repo", "near it: hf:Org/Repo;"), ("zzz", "organisation/repository; ga search zzz")):
+            said = self.ga("pull", name, code=1)[1]
+            self.assertIn(near, said)
+            self.assertIn("is no known model", said)
+        self.assertIn("name is empty", self.ga("pull", "", code=1)[1])
+        self.assertIn("near it: gemma3-270m; ga search", self.ga("pull", "gemma3", code=1, HF_ENDPOINT="http://127.0.0.1:1")[1])
+        self.assertIn("near it: hf:org", json.loads(self.ga("pull", "--json", "qwen3", code=1)[0])["error"])
+        self.assertIn("ga search TEXT", self.ga("run", "-m", "qwen3", "x", code=1)[1])
 
     def test_tokens(self):
         _, said = self.ga("pull", "hf:gated/one", code=1)

@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 import unittest
+import unittest.mock
 from pathlib import Path
 
 import devtools
@@ -44,6 +45,11 @@ More at [the project's pages](https://example.org/attention), or https://example
 
 ---
 Done."""
+
+
+SAMPLING = {"temperature": 0.7, "top_p": 0.9, "min_p": 0, "repetition_penalty": 1.1, "top_k": 40}
+MODELS = {"tiny-a": {"capabilities": ["completion", "chat"], "default_sampling": SAMPLING}, "tiny-b": {},  # as servers of others list theirs
+          "base": {"capabilities": ["completion"], "default_sampling": {**SAMPLING, "temperature": 0.25, "max_tokens": 99}, "default_system": "Be kind."}, "encoder": {"capabilities": ["embedding"]}}
 
 
 class Server(http.server.ThreadingHTTPServer):
@@ -83,7 +89,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if self.path == "/v1/models":
             if not self.is_allowed():
                 return self.refuse(401, "wrong or no API key")
-            return self.reply_json(200, {"object": "list", "data": [{"id": n, "object": "model"} for n in ("tiny-a", "tiny-b")]})
+            return self.reply_json(200, {"object": "list", "data": [{"id": n, "object": "model", **more} for n, more in MODELS.items()]})
         path = SOURCE / "page" / (self.path.lstrip("/") or "index.html")
         if path.parent != SOURCE / "page" or not path.is_file():
             return self.refuse(404, "no such path")
@@ -94,16 +100,26 @@ class Handler(http.server.BaseHTTPRequestHandler):
         Handler.requests.append(request)
         if not self.is_allowed():
             return self.refuse(401, "wrong or no API key")
+        request["path"] = self.path
+        if "embedding" in (MODELS[request["model"]].get("capabilities") or ()):
+            return self.refuse(400, "base makes embeddings, no text")
+        if self.path == "/v1/completions":
+            return self.stream_whole(lambda: self.stream_text(request))
         word = request["messages"][-1]["content"].split()[0]
         if word == "fail" and Handler.failures > 0:
             Handler.failures -= 1
             return self.refuse(503, "the queue is full: 64 requests wait")
+        if word == "refused":
+            return self.refuse(400, "messages has too many tokens")
+        self.stream_whole(lambda: self.stream(word, request))
+
+    def stream_whole(self, write):
         self.send_response(200)
         self.send_header("Content-Type", "text/event-stream")
         self.send_header("Connection", "close")
         self.end_headers()
         try:
-            self.stream(word, request)
+            write()
         except OSError:
             Handler.gone.set()
         self.close_connection = True
@@ -131,6 +147,13 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.delta({}, "length" if word == "long" else "stop")
         if request.get("stream_options", {}).get("include_usage"):
             self.event({"choices": [], "usage": {"prompt_tokens": 9, "completion_tokens": len(pieces)}})
+        self.wfile.write(b"data: [DONE]\n\n")
+
+    def stream_text(self, request):
+        for piece in (" and", " so\n", "**on**"):
+            self.event({"object": "text_completion", "choices": [{"index": 0, "text": piece, "finish_reason": None}]})
+        self.event({"object": "text_completion", "choices": [{"index": 0, "text": "", "finish_reason": "stop"}]})
+        self.event({"choices": [], "usage": {"prompt_tokens": 9, "completion_tokens": 3}})
         self.wfile.write(b"data: [DONE]\n\n")
 
     def delta(self, delta, finish=None):
@@ -183,7 +206,7 @@ class ChatPage(unittest.TestCase):
     def reload(self):
         self.page.js("window.old = true")
         self.page.call("Page.reload")
-        self.page.wait("!window.old && document.readyState === 'complete' && document.querySelectorAll('#model option').length === 2"
+        self.page.wait("!window.old && document.readyState === 'complete' && document.querySelectorAll('#model option').length === 4"
                        if Handler.key is None else "!window.old && document.readyState === 'complete'")
 
     def send(self, text, end=True):
@@ -207,6 +230,21 @@ class ChatPage(unittest.TestCase):
     def status(self):
         return self.page.js("document.getElementById('status').textContent")
 
+    def said(self):
+        return self.page.js("document.getElementById('said').textContent")
+
+    def choose(self, model):
+        self.page.js(f"document.getElementById('model').value = '{model}'; document.getElementById('model').onchange()")
+
+    def shown(self):
+        """What stands on the page for the eye: no words that are cut to a pixel."""
+        return self.page.js("""[...document.querySelectorAll('body *')].filter((e) => e.checkVisibility({ visibilityProperty: true }) &&
+            e.getBoundingClientRect().width > 1).flatMap((e) => [...e.childNodes].filter((n) => n.nodeType === 3).map((n) => n.textContent.trim()))
+            .filter((t) => t).join('\\n')""")
+
+    def buttons(self, within="document"):
+        return self.page.js(f"[...{within}.querySelectorAll('button')].filter((b) => b.checkVisibility()).map((b) => b.textContent)")
+
     def shot(self, name):
         if SHOTS:
             self.page.shot(os.path.join(SHOTS, f"{name}.png"))
@@ -215,7 +253,7 @@ class ChatPage(unittest.TestCase):
         self.send("hello \u00e9\U0001f986")
         self.assertEqual(self.articles(), [["user", "hello \u00e9\U0001f986"], ["assistant", "You said: hello \u00e9\U0001f986"]])
         request = Handler.requests[0]
-        self.assertEqual(request, {"model": "tiny-a", "stream": True, "stream_options": {"include_usage": True},
+        self.assertEqual(request, {"model": "tiny-a", "stream": True, "stream_options": {"include_usage": True}, "path": "/v1/chat/completions",
                                    "messages": [{"role": "user", "content": "hello \u00e9\U0001f986"}]})
         said = self.page.js("document.querySelector('.assistant .tools span').textContent")
         self.assertRegex(said, r"^first token \d+ ms \u00b7 \d+ tokens \u00b7 [\d.]+ tokens/s$")
@@ -240,7 +278,7 @@ class ChatPage(unittest.TestCase):
         self.page.wait("document.querySelectorAll('.assistant .body').length === 2")
         self.page.js("document.getElementById('stop').click()")
         self.wait_idle()
-        self.assertEqual(self.status(), "Stopped.")
+        self.assertEqual(self.said(), "Stopped.")
 
     def test_regenerate_and_edit(self):
         self.send("one")
@@ -290,6 +328,154 @@ class ChatPage(unittest.TestCase):
         self.reload()
         self.assertEqual(self.articles()[0], ["user", "another"])
 
+    def test_words_for_screen_readers(self):
+        """What a reader sees anyway is said, not shown."""
+        self.send("hello")
+        self.assertEqual(self.said(), "The answer is complete.")
+        self.assertNotIn("complete", self.shown())
+        self.assertIn("You said: hello", self.shown())
+        self.page.call("Accessibility.enable")
+        nodes = self.page.call("Accessibility.getFullAXTree")["nodes"]
+        self.page.call("Accessibility.disable")
+        texts = [n.get("name", {}).get("value", "") for n in nodes if not n["ignored"]]
+        self.assertIn("The answer is complete.", texts)
+
+    def test_buttons(self):
+        """Buttons look like buttons; the toggle has one name and a state; a phone has three controls above the messages."""
+        self.send("markdown")
+        styles = self.page.js("[...document.querySelectorAll('button')].map((b) => [b.textContent, getComputedStyle(b)])"
+                              ".filter(([t, s]) => s.textDecorationLine !== 'none' || (s.borderTopWidth === '0px' && t !== 'markdown')).map(([t]) => t)")
+        self.assertEqual(styles, [])
+        toggle = "[document.getElementById('theme').textContent, document.getElementById('theme').ariaPressed]"
+        self.assertEqual(self.page.js(toggle), ["Dark theme", "false"])
+        self.click("Dark theme")
+        self.assertEqual(self.page.js(toggle), ["Dark theme", "true"])
+        self.page.size(390, 780)
+        controls = self.page.js("[...document.querySelectorAll('header *')].filter((e) => e.matches('button, select') && e.checkVisibility()).map((e) => e.id)")
+        self.assertEqual(controls, ["menu", "model", "open-settings"])
+        self.page.size(1100, 800)
+
+    def test_copy(self):
+        """A code block has a button of its own, which also works where the page has no clipboard."""
+        self.send("markdown")
+        code = self.page.js("document.querySelector('pre code').textContent")
+        self.page.js("Object.defineProperty(navigator, 'clipboard', { configurable: true, value: { writeText: async (t) => { window.copied = t; } } })")
+        self.click("Copy", "document.querySelector('.code')")
+        self.assertEqual(self.page.wait("window.copied"), code)
+        self.page.wait("document.querySelector('.code button').textContent === 'Copied'")
+        self.assertEqual(self.said(), "Copied.")
+        self.page.wait("document.querySelector('.code button').textContent === 'Copy'")
+        self.page.js("""Object.defineProperty(navigator, 'clipboard', { value: undefined });
+                        document.execCommand = (what) => { window.selected = what + ' ' + document.activeElement.value; return true; }""")
+        self.click("Copy", "document.querySelector('.code')")
+        self.assertEqual(self.page.wait("window.selected"), "copy " + code)
+        self.assertEqual(self.page.js("document.querySelectorAll('body > textarea').length"), 0)
+
+    def test_examples(self):
+        self.assertEqual(len(self.buttons("document.querySelector('.examples')")), 3)
+        self.shot("empty")
+        self.click("What is the capital of France?")
+        self.wait_idle()
+        self.assertEqual(self.articles()[1], ["assistant", "You said: What is the capital of France?"])
+
+    def test_defaults(self):
+        """Each setting shows the value that holds without it."""
+        fields = "Object.fromEntries([...document.querySelectorAll('dialog :is(input, textarea)')].map((e) => [e.id, e.placeholder]))"
+        self.click("Settings")
+        self.assertEqual(self.page.js(fields), {"system": "none", "temperature": "0.7", "top_p": "0.9", "top_k": "40", "min_p": "0",
+                                                "repetition_penalty": "1.1", "max_tokens": "to the end", "key": "none"})
+        self.page.js("document.getElementById('top_p').focus()")
+        self.page.type("2")
+        self.page.js("document.getElementById('top_p').blur()")
+        self.assertTrue(self.page.js("document.getElementById('top_p').matches(':invalid')"))
+        self.page.js("document.getElementById('temperature').focus()")
+        self.page.type("0")
+        self.click("Done")
+        self.send("hi")
+        self.assertEqual((Handler.requests[-1]["temperature"], "top_p" in Handler.requests[-1]), (0, False))
+        self.click("Settings")
+        self.click("Use the defaults")
+        self.assertEqual(self.page.js("document.getElementById('temperature').value"), "")
+        self.click("Done")
+        self.send("hi")
+        self.assertNotIn("temperature", Handler.requests[-1])
+        self.choose("base")
+        self.click("Settings")
+        self.assertEqual([self.page.js(f"document.getElementById('{i}').placeholder") for i in ("temperature", "max_tokens", "system")], ["0.25", "99", "Be kind."])
+        self.click("Done")
+
+    def test_base_model(self):
+        """A model without a template: the page says what to do, and completes texts."""
+        self.choose("base")
+        said = self.shown()
+        for part in ("base is a base model", "no chat template", "ga serve -m smollm2-135m", "--chat-template", "Begin a text"):
+            self.assertIn(part, said)
+        self.shot("base")
+        self.assertEqual(self.page.js("document.getElementById('send').textContent"), "Complete")
+        self.send("One two")
+        request = Handler.requests[0]
+        self.assertEqual((request["path"], request["prompt"], request["max_tokens"], request["model"]), ("/v1/completions", "One two", 99, "base"))
+        self.assertEqual(self.articles()[1], ["assistant", " and so\n**on**"])  # no Markdown
+        self.assertEqual(self.page.js("document.querySelectorAll('article strong').length"), 0)
+        self.click("Continue")
+        self.page.wait("document.querySelectorAll('article').length === 3")
+        self.wait_idle()
+        self.assertEqual(Handler.requests[1]["prompt"], "One two and so\n**on**")
+        self.shot("completed")
+        self.choose("tiny-a")  # every model continues texts
+        self.send("!")
+        self.assertEqual((Handler.requests[2]["path"], Handler.requests[2]["prompt"][-1]), ("/v1/completions", "!"))
+        self.assertEqual(Handler.requests[2]["max_tokens"], 256)
+        self.reload()
+        self.assertEqual(len(self.articles()), 5)
+
+    def test_obstacles(self):
+        """A chat cannot go on with a base model, and nothing with an encoder: the page says so before anything is sent."""
+        self.send("hello")
+        self.choose("base")
+        self.assertIn("base has no chat template", self.shown())
+        self.assertTrue(self.page.js("document.getElementById('send').disabled"))
+        self.send("more", end=False)
+        self.assertEqual(len(Handler.requests), 1)
+        self.click("New text")
+        self.assertEqual(self.articles(), [])
+        self.assertFalse(self.page.js("document.getElementById('send').disabled"))
+        self.choose("encoder")
+        self.assertIn("encoder makes embeddings", self.shown())
+        self.assertTrue(self.page.js("document.getElementById('send').disabled"))
+        self.choose("tiny-a")
+        self.assertEqual(self.page.js("document.getElementById('notice').textContent"), "")
+
+    def test_ability_told_late(self):
+        """A server tells of an encoder when it is loaded: after the first request."""
+        self.expect_failures = True
+        with unittest.mock.patch.dict(MODELS, base={"capabilities": None}):
+            self.reload()
+            self.choose("base")
+            self.assertEqual(self.page.js("document.getElementById('send').textContent"), "Complete")
+            MODELS["base"] = {"capabilities": ["embedding"]}
+            self.send("x y")
+            self.page.wait("document.getElementById('notice').textContent.includes('base makes embeddings')")
+
+    def test_retry(self):
+        """Only where it can help: not after a request that the server refuses, and after a wrong key once there is another."""
+        self.expect_failures = True
+        self.send("refused")
+        self.assertIn("too many tokens (status 400)", self.page.js("document.querySelector('.error').textContent"))
+        self.assertEqual(self.buttons("document.querySelector('.error')"), [])
+        self.page.js("document.getElementById('new').click()")
+        Handler.key = "secret"
+        self.send("who")
+        self.assertEqual(self.buttons("document.querySelector('article:last-child .error')"), ["Enter the key"])
+        self.click("Enter the key")
+        self.assertEqual(self.page.js("document.activeElement.id"), "key")
+        self.page.type("secret")
+        self.click("Done")
+        self.page.wait("[...document.querySelectorAll('article:last-child .error button')].some((b) => b.textContent === 'Retry')")
+        self.click("Retry")
+        self.wait_idle()
+        self.assertEqual(self.articles()[-1], ["assistant", "You said: who"])
+
     def test_export(self):
         self.send("save me")
         self.page.js("""URL.createObjectURL = (blob) => { blob.text().then((t) => { window.saved = t; }); return "data:,"; };
@@ -302,16 +488,17 @@ class ChatPage(unittest.TestCase):
 
     def test_settings(self):
         self.click("Settings")
-        for name, value in (("system", "Be brief."), ("temperature", "0.5"), ("max-tokens", "77"), ("key", "k\u00e9y".replace("\u00e9", "e"))):
+        for name, value in (("system", "Be brief."), ("temperature", "0.5"), ("max_tokens", "77"), ("top_k", "5"), ("key", "key")):
             self.page.js(f"document.getElementById('{name}').focus()")
             self.page.type(value)
         self.shot("settings")
         self.click("Done")
-        self.page.js("document.getElementById('model').value = 'tiny-b'; document.getElementById('model').onchange()")
+        self.choose("tiny-b")
         Handler.key = "key"
         self.send("hi")
         request = Handler.requests[-1]
-        self.assertEqual((request["temperature"], request["max_tokens"], request["model"]), (0.5, 77, "tiny-b"))
+        self.assertEqual((request["temperature"], request["max_tokens"], request["top_k"], request["model"]), (0.5, 77, 5, "tiny-b"))
+        self.assertNotIn("top_p", request)
         self.assertEqual(request["messages"][0], {"role": "system", "content": "Be brief."})
         self.assertNotIn('"key"', self.page.js("JSON.stringify(localStorage)").replace("\\", ""))
         self.assertEqual(self.page.js("sessionStorage.getItem('ga.key')"), "key")
@@ -321,11 +508,11 @@ class ChatPage(unittest.TestCase):
         Handler.key = "secret"
         self.reload()
         self.page.wait("document.getElementById('status').textContent.includes('wrong or no API key (status 401)')")
-        self.click("Settings")
-        self.page.js("document.getElementById('key').focus()")
+        self.click("Enter the key")
+        self.assertEqual(self.page.js("document.activeElement.id"), "key")
         self.page.type("secret")
         self.click("Done")
-        self.page.wait("document.querySelectorAll('#model option').length === 2")
+        self.page.wait("document.querySelectorAll('#model option').length === 4")
 
     def test_errors(self):
         self.expect_failures = True
@@ -376,7 +563,7 @@ class ChatPage(unittest.TestCase):
         self.assertEqual(count, {"h2": 1, "p": 4, "ol": 1, "ol > li": 3, "ul": 1, "ul li": 2, "pre": 1, "code": 3, "strong": 2, "em": 2,
                                  "a": 2, "blockquote": 1, "hr": 1})
         self.assertIn("2 * 3 * 4 and snake_case_name.", self.page.js(f"{body}.textContent"))
-        self.assertEqual(self.page.js(f"{body}.querySelector('pre').dataset.language"), "c")
+        self.assertEqual(self.page.js(f"{body}.querySelector('.code .bar span').textContent"), "c")
         self.assertEqual(self.page.js(f"{body}.querySelectorAll('a')[1].href"), "https://example.org/x_y_z")
         self.shot("light")
         self.page.system_theme("dark")
@@ -413,11 +600,11 @@ class ChatPage(unittest.TestCase):
         dark = self.page.js(colour)
         self.assertNotEqual(light, dark)
         self.page.wait("document.getElementById('theme').ariaPressed === 'true'")
-        self.click("Dark")
+        self.click("Dark theme")
         self.assertEqual(self.page.js(colour), light)
         self.reload()
         self.assertEqual(self.page.js(colour), light)
-        self.click("Dark")
+        self.click("Dark theme")
         self.page.system_theme("light")
         self.assertEqual(self.page.js(colour), dark)
         self.shot("empty_dark")
@@ -437,7 +624,7 @@ class ChatPage(unittest.TestCase):
             if name and self.page.js("document.activeElement !== document.body"):
                 self.assertNotEqual(outline, "none", name)
                 reached.add(name)
-        for name in ("new", "model", "theme", "open-settings", "scroll", "input", "send", "Edit", "Regenerate", "Rename", "Delete"):
+        for name in ("new", "model", "open-settings", "scroll", "input", "send", "Edit", "Regenerate", "Rename", "Delete"):
             self.assertIn(name, reached)
         self.page.js("document.getElementById('open-settings').focus()")
         self.page.press("Enter")
@@ -489,7 +676,7 @@ class ChatPage(unittest.TestCase):
         self.page.wait(f"document.querySelector('.assistant .body').textContent.length > {at + 10}")
         self.page.js("window.old = true")
         self.page.call("Page.reload")  # in the middle: what came is kept
-        self.page.wait("!window.old && document.readyState === 'complete' && document.querySelectorAll('#model option').length === 2")
+        self.page.wait("!window.old && document.readyState === 'complete' && document.querySelectorAll('#model option').length === 4")
         self.assertGreater(len(self.articles()[1][1]), at)
 
 

@@ -64,7 +64,7 @@ class Routes(OneServer):
 
     def test_listing(self):
         self.assertIn("(model org/tiny)", self.server.line)
-        for path, kind in (("/", "text/html"), ("/app.js", "text/javascript"), ("/style.css", "text/css")):
+        for path, kind in (("/", "text/html"), ("/app.js", "text/javascript"), ("/markdown.js", "text/javascript"), ("/style.css", "text/css")):
             status, headers, text = self.server.request("GET", path)
             self.assertEqual(status, 200)
             self.assertTrue(headers["Content-Type"].startswith(kind) and len(text) > 1000)

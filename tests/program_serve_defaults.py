@@ -74,6 +74,19 @@ class Defaults(unittest.TestCase):
                 self.assertAlmostEqual(told["repeat_penalty" if name == "repetition_penalty" else name], value, 5)
         self.assertEqual(self.server.post("/completion", **body, temperature=1.5)["generation_settings"]["temperature"], 1.5)
 
+    def test_list(self):
+        """The list of models tells the values, and what the model can do."""
+        model = self.server.request("GET", "/v1/models")[2]["data"][0]
+        self.assertEqual(model["capabilities"], ["completion", "chat"])
+        self.assertEqual(set(model["default_sampling"]), set(self.FIELDS))
+        for name, value in self.FIELDS.items():
+            self.assertAlmostEqual(model["default_sampling"][name], value, 5)
+
+    def test_penalties_that_look_back_on_nothing(self):
+        """repeat_last_n 0 turns penalties off, those of the model, too."""
+        said = self.server.post("/completion", prompt="hello", n_predict=1, repeat_last_n=0)["generation_settings"]
+        self.assertEqual((said["repeat_penalty"], said["presence_penalty"]), (1, 0))
+
     def test_told(self):
         """A response says by which values it was drawn."""
         said = self.server.post("/v1/responses", input="hello", max_output_tokens=1)

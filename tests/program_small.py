@@ -53,6 +53,17 @@ class Small(unittest.TestCase):
         self.assertEqual(lines[0], "".join(WORDS))
         self.assertTrue(lines[1].startswith("prompt "), lines)
 
+    def test_base_model(self):
+        """A model that continues the prompt instead of answering it says so."""
+        base = serve_rig.write_model(tempfile.mkdtemp(dir=self.folder.name), "")
+        note = "(no chat template: the model continues the prompt; --chat-template NAME makes it answer)"
+        for model, options, expected in ((base, [], True), (base, ["--no-template"], False), (base, ["-q"], False), (base, ["--json"], False),
+                                         (base, ["--chat-template", "plain"], False), (self.words, [], False)):
+            said = self.ga("run", "-m", model, "-n", "1", *options, "x")[1]
+            self.assertEqual(note in said, expected, options)
+            if expected:
+                self.assertEqual(said.splitlines()[0], note)  # before the answer
+
     def test_cut_answers(self):
         out, said = self.ga("run", "-m", self.words, "-n", "2", "x")
         self.assertEqual(out, "One two\n")

@@ -28,7 +28,7 @@ def force(text):
 
 
 def write_model(folder, template=None, renamed=None, more=None):
-    """A model with tokens for all bytes; its template writes control tokens. renamed: ids that become control tokens."""
+    """A model with tokens for all bytes; its template writes control tokens. template "": a base model. renamed: ids that become control tokens."""
     meta = tiny_gguf.metadata() | (more or {})
     for i, name in (renamed or {}).items():
         meta["tokenizer.ggml.tokens"][1][1][i] = name
@@ -36,6 +36,8 @@ def write_model(folder, template=None, renamed=None, more=None):
     meta["llama.context_length"] = ("u32", CONTEXT)
     if template:
         meta["tokenizer.chat_template"] = ("text", template)
+    elif template == "":
+        del meta["tokenizer.chat_template"]
     path = os.path.join(folder, "tiny.gguf")
     with open(path, "wb") as f:
         f.write(tiny_gguf.build(meta))
@@ -61,10 +63,10 @@ def write_encoder(folder, name="arch/bert"):
 
 
 class Server:
-    def __init__(self, ga, model, *options, wait=True, env=None):
+    def __init__(self, ga, model, *options, wait=True, env=None, cwd=None):
         models = [model] if isinstance(model, str) else model
         self.process = subprocess.Popen([ga, "serve", *(x for m in models for x in ("-m", m)), "--port", "0", "-t", "1", *options], stdin=subprocess.DEVNULL,
-                                        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, errors="replace", env=env)
+                                        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, errors="replace", env=env, cwd=cwd)
         self.line = self.process.stdout.readline() if wait else ""
         found = re.search(r"^listening on http://\S*:(\d+) \((?:model )?(.*)\)$", self.line)
         if wait and not found:

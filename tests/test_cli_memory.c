@@ -11,6 +11,7 @@
 
 #include "cli/batch_file.h"
 #include "cli/conversation.h"
+#include "cli/modelfile.h"
 #include "tests/alloc_faults.h"
 
 static char path[] = "/tmp/ga-cli-memory-XXXXXX";
@@ -130,8 +131,37 @@ static void test_conversation_files(void **state) {
   free(talk.messages);
 }
 
+#define MODELFILE                                                                                           \
+  "FROM a\nSYSTEM \"\"\"b\nc\"\"\"\nTEMPLATE plain\nPARAMETER seed 1\nPARAMETER stop x\nPARAMETER stop y\n" \
+  "LICENSE d\nLICENSE e\n"
+
+static ga_status read_and_print(void) {
+  modelfile m, base = modelfile_empty();
+  sv_text text = {0};
+  ga_status status = modelfile_parse(MODELFILE, strlen(MODELFILE), "Modelfile", &m);
+  if (status == GA_OK) status = modelfile_parse("FROM z\nSYSTEM o\n", 16, "base", &base);
+  if (status == GA_OK) {
+    modelfile_inherit(&m, &base);
+    modelfile_print(&m, &text);
+    if (text.failed) status = ga_error_set(GA_ERR_NOMEM, "text: out of memory");
+    if (status == GA_OK)
+      assert_string_equal(text.p, "FROM z\nSYSTEM \"\"\"b\nc\"\"\"\nTEMPLATE plain\nPARAMETER seed 1\nPARAMETER stop "
+                                  "x\nPARAMETER stop y\nLICENSE \"\"\"d\ne\"\"\"\n");
+  }
+  modelfile_free(&base);
+  modelfile_free(&m);
+  sv_text_free(&text);
+  return status;
+}
+
+static void test_modelfiles(void **state) {
+  (void)state;
+  sweep_call("Modelfile", read_and_print);
+}
+
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_batch_files), cmocka_unit_test(test_conversation_files)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_batch_files), cmocka_unit_test(test_conversation_files),
+                                     cmocka_unit_test(test_modelfiles)};
   const int fd = mkstemp(path);
   if (fd < 0) return 1;
   (void)close(fd);

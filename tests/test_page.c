@@ -23,7 +23,7 @@ static void check_page_file(const page_file *file, const char *name) {
 static void test_files(void **state) {
   (void)state;
   size_t total = 0;
-  assert_int_equal(n_page_files, 3);
+  assert_int_equal(n_page_files, 4);
   for (size_t i = 0; i < n_page_files; i++) {
     const page_file *file = &page_files[i];
     const char *dot = strrchr(file->path, '.');

@@ -73,7 +73,7 @@ static bool may_lie_in_folder(const char *name) {
 static ga_status refuse_name(const char *name, const char *dir) {
   char why[300];
   (void)snprintf(why, sizeof why, "%s: no such file, and no model of that name", ga_path_label(name));
-  return refuse_missing(dir, why, "ga pull fetches models (ga pull --list)");
+  return refuse_missing(dir, why, "ga pull fetches models (ga pull --list, ga search TEXT)");
 }
 
 static ga_status path_of_name(const char *name, char *path, size_t capacity) {

@@ -63,6 +63,7 @@ ga_status sv_facts_read(const char *path, sv_facts *out) {
   if (ga_model_file_meta(file, "general.architecture") &&
       ga_model_file_text(file, "general.architecture", &arch) == GA_OK)
     (void)snprintf(out->family, sizeof out->family, "%.*s", (int)(arch.bytes < 31 ? arch.bytes : 31), arch.data);
+  out->has_template = ga_model_file_meta(file, "tokenizer.chat_template") != NULL;
   sv_read_quantization(file, out);
   for (int32_t i = 0; i < ga_model_file_shards(file); i++) {
     const char *shard = ga_model_file_shard_path(file, i);

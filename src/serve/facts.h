@@ -14,6 +14,7 @@ typedef struct sv_facts {
   char parameters[16];   /* number of the model's parameters, such as "134.5M"; "" = not known */
   char digest[65];       /* hex digits that differ for files of another path, size or time */
   uint64_t bytes;        /* size of all files together, in bytes */
+  bool has_template;     /* the files have a chat template */
   time_t modified;       /* time of the first file's last change */
 } sv_facts;
 

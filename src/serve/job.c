@@ -263,6 +263,21 @@ static bool sv_job_begin(sv_job *job, sv_fail *fail) {
   return true;
 }
 
+/* Sets parameters that the request does not have: those of the model's profile. */
+static void sv_apply_profile(sv_job *job) {
+  const sv_profile *profile = &job->server->o.profile;
+  const sv_defaults *defaults = &profile->defaults;
+  sv_request *r = &job->request;
+  if (job->form->defaults == SV_DEFAULTS_NONE) return;
+  if (job->form->defaults == SV_DEFAULTS_ALL || defaults->is_own) sv_apply_defaults(r->body, defaults, &r->p);
+  if (defaults->max_tokens > 0 && !r->p.has_max_tokens) {
+    r->p.max_tokens = defaults->max_tokens;
+    r->clips_length = true;
+  }
+  for (size_t i = 0; !sv_field(r->body, "stop") && i < profile->n_stop; i++)
+    r->p.stop[r->p.n_stop++] = (ga_text){profile->stop[i], strlen(profile->stop[i])};
+}
+
 sv_job *sv_job_create(sv_call *call, const sv_form *form) {
   sv_server *s = call->server;
   if (!sv_is_ready(s, &call->fail)) return NULL;
@@ -286,10 +301,8 @@ sv_job *sv_job_create(sv_call *call, const sv_form *form) {
   job->w.connection = call->connection;
   job->w.fd = sv_call_fd(call);
   sv_waiter_add(s->wake, &job->w);
-  const sv_defaults *defaults = &s->o.defaults;
   bool ok = form->read(job, body, &call->fail);
-  if (ok && (form->defaults == SV_DEFAULTS_ALL || (form->defaults == SV_DEFAULTS_OWN && defaults->is_own)))
-    sv_apply_defaults(job->request.body, defaults, &job->request.p);
+  if (ok) sv_apply_profile(job);
   ok = ok && sv_job_begin(job, &call->fail);
   if (ok) return job;
   sv_job_free(job);

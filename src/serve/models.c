@@ -55,7 +55,6 @@ static ga_status sv_open_entry(sv_models *m, struct sv_entry *e) {
   s->turns = m->host->turns;
   s->o.tools = e->loaded.tools;
   s->o.thinks = e->loaded.thinks;
-  s->o.defaults = e->loaded.defaults;
   return sv_server_attach(s, e->loaded.model, e->loaded.engine);
 }
 
@@ -182,12 +181,14 @@ static ga_status sv_init_entry(sv_models *m, const sv_model_source *source, stru
   s->o.model_id = strdup(source->id);
   s->o.other_names = source->other_names ? strdup(source->other_names) : NULL;
   s->o.model_path = strdup(source->path);
+  s->o.profile = (sv_profile){0};
   s->created = host->created;
   s->id_seed = host->id_seed;
   s->routes = host->routes;
   if (!s->o.model_id || !s->o.model_path || (source->other_names && !s->o.other_names))
     return ga_error_set(GA_ERR_NOMEM, "server: no memory");
-  return sv_facts_read(source->path, &s->facts);
+  const ga_status status = sv_profile_copy(&source->profile, &s->o.profile, &s->given);
+  return status == GA_OK ? sv_facts_read(source->path, &s->facts) : status;
 }
 
 ga_status sv_models_start(sv_server *host, const sv_models_options *options, sv_models **out) {
@@ -232,6 +233,8 @@ void sv_models_stop(sv_models *m) {
     free((void *)(uintptr_t)e->server.o.model_id);
     free((void *)(uintptr_t)e->server.o.other_names);
     free((void *)(uintptr_t)e->server.o.model_path);
+    sv_profile_free(&e->server.o.profile);
+    ga_template_destroy(e->server.given);
   }
   (void)pthread_mutex_unlock(&m->lock);
   (void)pthread_cond_destroy(&m->news);
@@ -264,6 +267,12 @@ static void sv_measure_model(const sv_server *s, sv_offer *out) {
   out->context = s->context;
 }
 
+/* Returns what a model can do. is_loaded: its engine and its template may be read. */
+static sv_ability sv_ability_of(const sv_server *s, bool is_loaded) {
+  if (is_loaded) return !s->engine ? SV_EMBEDS : sv_chat_template(s, false) ? SV_CHATS : SV_COMPLETES;
+  return s->given || s->facts.has_template ? SV_CHATS : SV_UNKNOWN;
+}
+
 static sv_offer sv_offer_of(const sv_server *s) {
   return (sv_offer){.server = s, .id = s->o.model_id, .path = s->o.model_path, .facts = &s->facts, .idle_left = -1};
 }
@@ -273,6 +282,7 @@ void sv_describe_model(const sv_server *host, size_t index, sv_offer *out) {
   if (!m) {
     *out = sv_offer_of(host);
     out->is_loaded = host->model != NULL;
+    out->ability = sv_ability_of(host, out->is_loaded);
     if (out->is_loaded) sv_measure_model(host, out);
     return;
   }
@@ -280,6 +290,7 @@ void sv_describe_model(const sv_server *host, size_t index, sv_offer *out) {
   (void)pthread_mutex_lock(&m->lock);
   *out = sv_offer_of(&e->server);
   out->is_loaded = e->state == SV_LOADED && !e->leaves;
+  out->ability = sv_ability_of(&e->server, out->is_loaded);
   if (out->is_loaded) sv_measure_model(&e->server, out);
   if (out->is_loaded && e->keep_seconds >= 0) {
     const double left = e->keep_seconds - (e->refs ? 0 : sv_seconds() - e->used);

@@ -14,12 +14,15 @@ ga_status sv_models_load_first(sv_models *models);
 
 /* Returns the number of models that a server offers. */
 size_t sv_count_models(const sv_server *host);
+/* The abilities of a model. A model that is not loaded and has no chat template may generate text or be an encoder. */
+typedef enum sv_ability { SV_UNKNOWN, SV_CHATS, SV_COMPLETES, SV_EMBEDS } sv_ability;
 /* The description of a model that a server offers. Its pointers are valid as long as the server. */
 typedef struct sv_offer {
   const sv_server *server; /* server struct of the model, of which only names, options and facts may be read */
   const char *id, *path;
   const sv_facts *facts;
   bool is_loaded;
+  sv_ability ability;
   int32_t context;         /* tokens; 0 = not known before the model is loaded */
   uint64_t bytes, on_gpus; /* bytes of memory of a loaded model, and bytes of these on GPUs */
   double idle_left;        /* seconds until the idle model is unloaded; below 0 = it stays */

@@ -236,15 +236,17 @@ static bool sv_translate_bias(const sv_encoder *e, json_t *body, sv_fail *fail) 
 /* The first of the names that is there. */
 static bool sv_translate_count(json_t *body, const char *const *names, int64_t min, int64_t max, sv_fail *fail) {
   const char *name = names[0];
+  bool found = false;
   int64_t n = -1;
   for (size_t i = 0; names[i]; i++) {
     if (!sv_field(body, names[i])) continue;
     name = names[i];
+    found = true;
     break;
   }
   if (!sv_read_int(body, name, min, max, &n, fail)) return false;
   for (size_t i = 0; names[i]; i++) (void)json_object_del(body, names[i]);
-  return n < 0 || !json_object_set_new(body, names[1], json_integer(n)) || sv_refuse_nomem(fail);
+  return !found || !json_object_set_new(body, names[1], json_integer(n)) || sv_refuse_nomem(fail);
 }
 
 static bool sv_translate_counts(json_t *body, sv_fail *fail) {

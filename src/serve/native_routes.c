@@ -86,7 +86,7 @@ enum MHD_Result sv_run_props(sv_call *call) {
   if (!sv_native_stats(call, &stats)) return sv_reply_fail(call);
   sv_native_defaults(&p.sample);
   p.penalty_last = SV_PENALTY_LAST;
-  if (s->o.defaults.is_own) sv_apply_defaults(NULL, &s->o.defaults, &p);
+  if (s->o.profile.defaults.is_own) sv_apply_defaults(NULL, &s->o.profile.defaults, &p);
   sv_putf(&t, "{\"default_generation_settings\":{\"n_ctx\":%d,\"params\":", s->context);
   sv_native_put_settings(&t, &p);
   sv_putf(&t, "},\"total_slots\":%d,\"model_alias\":", stats.max_sequences);

@@ -21,8 +21,9 @@ bool sv_ollama_chat(json_t *body, sv_ollama *state, json_t **out, sv_fail *fail)
  * otherwise it is for sv_request_completion. has_template: the model has a chat template. */
 bool sv_ollama_generate(json_t *body, bool has_template, sv_ollama *state, bool *is_chat, json_t **out, sv_fail *fail);
 /* Sets the parameters of Ollama that bodies of OpenAI have no field for, after the translated body has been read into
- * *p. */
-bool sv_ollama_finish(const json_t *options, const sv_ollama *state, sv_params *p, sv_fail *fail);
+ * *p. defaults: those of the model. */
+bool sv_ollama_finish(const json_t *options, const sv_ollama *state, const sv_defaults *defaults, sv_params *p,
+                      sv_fail *fail);
 /* Reads the body's field keep_alive, a number of seconds or a text such as "5m". */
 bool sv_ollama_keep_alive(const json_t *body, double *seconds, sv_fail *fail);
 /* Returns the number of bytes of a model's name without the tag ":latest". */

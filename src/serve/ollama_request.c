@@ -77,15 +77,19 @@ static bool sv_oll_add_options(const json_t *body, json_t *to, sv_fail *fail) {
     if (!sv_oll_copy(options, names[i][0], to, names[i][1], fail)) return false;
   if (!sv_oll_drop_penalties(options, to, fail)) return false;
   if (!sv_read_int(options, "num_predict", -2, INT32_MAX, &most, fail)) return false;
-  return most < 0 || sv_set_new(to, "max_tokens", json_integer(most), fail);
+  if (!sv_field(options, "num_predict")) return true;
+  return sv_set_new(to, "max_tokens", json_integer(most < 0 ? SV_NO_LIMIT : most), fail);
 }
 
-bool sv_ollama_finish(const json_t *options, const sv_ollama *state, sv_params *p, sv_fail *fail) {
+bool sv_ollama_finish(const json_t *options, const sv_ollama *state, const sv_defaults *defaults, sv_params *p,
+                      sv_fail *fail) {
   enum { LAST = 64 }; /* Ollama's default */
+  const int32_t usual = defaults->is_given ? defaults->penalty_last : LAST;
   p->logprobs = state->logprobs;
-  int64_t last = LAST;
+  int64_t last = usual;
   if (!sv_read_int(options, "repeat_last_n", -1, INT32_MAX, &last, fail)) return false;
-  p->penalty_last = last ? (int32_t)last : LAST;
+  p->penalty_last = last ? (int32_t)last : usual;
+  if (!p->has_max_tokens) p->max_tokens = SV_NO_LIMIT;
   return true;
 }
 
@@ -247,7 +251,6 @@ static bool sv_oll_generate(const json_t *body, bool has_template, sv_ollama *st
   if (system && *system)
     return sv_refuse(fail, 400, "unsupported_parameter", "system",
                      "system is not possible here: it needs a chat template, and neither raw nor suffix.");
-  if (!json_object_get(to, "max_tokens") && !sv_set_new(to, "max_tokens", json_integer(INT32_MAX), fail)) return false;
   return sv_set_new(to, "prompt", json_string(prompt), fail) &&
          (!suffix || sv_set_new(to, "suffix", json_string(suffix), fail));
 }

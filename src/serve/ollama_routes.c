@@ -36,7 +36,7 @@ static bool sv_read_translated(sv_job *job, json_t *body, bool is_chat, const js
   }
   const bool ok = (is_chat ? sv_request_chat : sv_request_completion)(body, job->server->vocab, r, fail);
   r->clips_length = true;
-  return ok && sv_ollama_finish(options, state, &r->p, fail);
+  return ok && sv_ollama_finish(options, state, &job->server->o.profile.defaults, &r->p, fail);
 }
 
 static bool sv_read_ollama_chat(sv_job *job, json_t *body, sv_fail *fail) {
@@ -54,7 +54,7 @@ static bool sv_read_ollama_generate(sv_job *job, json_t *body, sv_fail *fail) {
   if (!state) return false;
   json_t *options = json_incref(json_object_get(body, "options"));
   const bool ok =
-      sv_ollama_generate(body, ga_model_template(job->server->model) != NULL, state, &is_chat, &body, fail) &&
+      sv_ollama_generate(body, sv_chat_template(job->server, false) != NULL, state, &is_chat, &body, fail) &&
       sv_read_translated(job, body, is_chat, options, fail);
   json_decref(options);
   return ok;
@@ -168,6 +168,10 @@ static bool sv_refuse_file(ga_status status, sv_fail *fail) {
 static bool sv_put_template(sv_text *t, const sv_server *s, sv_fail *fail) {
   ga_model_file *file;
   ga_text text = {0};
+  if (s->o.profile.chat_template) {
+    sv_puts_json(t, s->o.profile.chat_template);
+    return true;
+  }
   const ga_status status = ga_model_file_open(s->o.model_path, &file);
   if (status != GA_OK) return sv_refuse_file(status, fail);
   if (!ga_model_file_meta(file, "tokenizer.chat_template") ||
@@ -178,13 +182,19 @@ static bool sv_put_template(sv_text *t, const sv_server *s, sv_fail *fail) {
   return true;
 }
 
-/* Writes the defaults of sampling as lines of a text. */
-static void sv_put_parameters(sv_text *t, const sv_defaults *d) {
+/* Writes the defaults of parameters as lines of a text. */
+static void sv_put_parameters(sv_text *t, const sv_profile *profile) {
+  const sv_defaults *d = &profile->defaults;
   sv_text lines = {0};
   sv_put(&lines, "", 0);
   if (d->is_given)
     sv_putf(&lines, "temperature %g\ntop_k %d\ntop_p %g\nmin_p %g\nrepeat_penalty %g", (double)d->temperature, d->top_k,
             (double)d->top_p, (double)d->min_p, (double)d->repetition_penalty);
+  if (d->presence_penalty != 0.0f) sv_putf(&lines, "\npresence_penalty %g", (double)d->presence_penalty);
+  if (d->frequency_penalty != 0.0f) sv_putf(&lines, "\nfrequency_penalty %g", (double)d->frequency_penalty);
+  if (d->max_tokens > 0) sv_putf(&lines, "\nnum_predict %lld", (long long)d->max_tokens);
+  if (profile->context) sv_putf(&lines, "\nnum_ctx %lld", (long long)profile->context);
+  for (size_t i = 0; i < profile->n_stop; i++) sv_putf(&lines, "\nstop \"%s\"", profile->stop[i]);
   sv_put_json(t, lines.p ? lines.p : "", lines.n);
   t->failed |= lines.failed;
   sv_text_free(&lines);
@@ -196,12 +206,19 @@ static bool sv_put_show(sv_text *t, const sv_server *s, bool is_verbose, sv_fail
     return sv_refuse(fail, 404, "not_found", "model", "There is no file of %.100s to describe.", s->o.model_id);
   sv_puts(t, "{\"modelfile\":");
   sv_text modelfile = {0};
-  sv_putf(&modelfile, "FROM %s\n", s->o.model_id);
+  if (s->o.profile.modelfile)
+    sv_puts(&modelfile, s->o.profile.modelfile);
+  else
+    sv_putf(&modelfile, "FROM %s\n", s->o.model_id);
   sv_put_json(t, modelfile.p ? modelfile.p : "", modelfile.n);
   t->failed |= modelfile.failed;
   sv_text_free(&modelfile);
   sv_puts(t, ",\"parameters\":");
-  sv_put_parameters(t, &s->o.defaults);
+  sv_put_parameters(t, &s->o.profile);
+  if (s->o.profile.system) {
+    sv_puts(t, ",\"system\":");
+    sv_puts_json(t, s->o.profile.system);
+  }
   sv_puts(t, ",\"template\":");
   if (!sv_put_template(t, s, fail)) return false;
   sv_puts(t, ",\"details\":");
@@ -246,9 +263,10 @@ enum MHD_Result sv_run_ollama_version(sv_call *call) {
 }
 
 enum MHD_Result sv_run_ollama_refuse(sv_call *call) {
-  (void)sv_refuse(&call->fail, 501, "not_supported", NULL,
-                  "%s is not supported: models are made and removed with the program (ga convert, ga quantize, ga rm).",
-                  call->route->path);
+  (void)sv_refuse(
+      &call->fail, 501, "not_supported", NULL,
+      "%s is not supported: models are made and removed with the program (ga create, ga convert, ga quantize, ga rm).",
+      call->route->path);
   return sv_reply_fail(call);
 }
 

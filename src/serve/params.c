@@ -45,18 +45,30 @@ static bool sv_read_sampling(const json_t *body, sv_params *p, sv_fail *fail) {
 
 static bool sv_lacks(const json_t *body, const char *key) { return !sv_field(body, key); }
 
+/* Sets penalties that the body does not have. Penalties that look back on no tokens (repeat_last_n) stay off. */
+static void sv_apply_penalties(const json_t *body, const sv_defaults *defaults, sv_params *p) {
+  ga_sample_desc *s = &p->sample;
+  const json_t *last = sv_field(body, "repeat_last_n");
+  if (json_is_integer(last) && !json_integer_value(last)) return;
+  const bool is_own = !sv_lacks(body, "presence_penalty") || !sv_lacks(body, "frequency_penalty"),
+             takes_repeat =
+                 sv_lacks(body, "repetition_penalty") && sv_lacks(body, "repeat_penalty") && s->temperature != 0.0f;
+  if (sv_lacks(body, "presence_penalty")) s->presence_penalty = defaults->presence_penalty;
+  if (sv_lacks(body, "frequency_penalty")) s->frequency_penalty = defaults->frequency_penalty;
+  if (takes_repeat) s->repetition_penalty = defaults->repetition_penalty;
+  const bool has_penalty = takes_repeat || s->presence_penalty != 0.0f || s->frequency_penalty != 0.0f;
+  if (has_penalty && !is_own && p->penalty_last < 0) p->penalty_last = defaults->penalty_last;
+}
+
 void sv_apply_defaults(const json_t *body, const sv_defaults *defaults, sv_params *p) {
   ga_sample_desc *s = &p->sample;
-  const bool lacks_repeat = sv_lacks(body, "repetition_penalty") && sv_lacks(body, "repeat_penalty"),
-             lacks_others = sv_lacks(body, "presence_penalty") && sv_lacks(body, "frequency_penalty");
   if (!defaults->is_given) return;
+  if (p->seed == -1) p->seed = defaults->seed;
   if (sv_lacks(body, "temperature")) s->temperature = defaults->temperature;
   if (sv_lacks(body, "top_p")) s->top_p = defaults->top_p;
   if (sv_lacks(body, "min_p")) s->min_p = defaults->min_p;
   if (sv_lacks(body, "top_k")) s->top_k = defaults->top_k;
-  if (!lacks_repeat || s->temperature == 0.0f) return;
-  s->repetition_penalty = defaults->repetition_penalty;
-  if (lacks_others && p->penalty_last < 0) p->penalty_last = defaults->penalty_last;
+  sv_apply_penalties(body, defaults, p);
 }
 
 static bool sv_read_counts(const json_t *body, sv_params *p, sv_fail *fail) {

@@ -51,8 +51,11 @@ typedef struct sv_defaults {
   bool is_given; /* false: the defaults of OpenAI's API are used instead */
   bool is_own;   /* the values are from the model's own files */
   float temperature, top_p, min_p, repetition_penalty;
+  float presence_penalty, frequency_penalty;
   int32_t top_k;        /* 0 = all tokens */
-  int32_t penalty_last; /* number of last tokens that the default repetition_penalty counts */
+  int32_t penalty_last; /* number of last tokens that default penalties count; -1 = all tokens */
+  int64_t seed;         /* seed of the random numbers; -1 = the server chooses one for each request */
+  int64_t max_tokens;   /* length of an answer; 0 = the default of the request's form */
 } sv_defaults;
 
 /* Sets the fields of *p that the body does not have under a name of OpenAI, vLLM or llama-server. A greedy request gets

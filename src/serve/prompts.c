@@ -107,16 +107,29 @@ static bool sv_cut_tail(const sv_server *s, const ga_template *tpl, const sv_req
   return fits || fail->http ? fits : sv_refuse_continuing(fail);
 }
 
+/* Puts the profile's system message before messages that have none. */
+static bool sv_add_system(const sv_server *s, const sv_request *r, sv_fail *fail) {
+  json_t *messages = json_object_get(r->context, "messages");
+  const char *role = json_string_value(json_object_get(json_array_get(messages, 0), "role")),
+             *system = s->o.profile.system;
+  if (!system || !role || !strcmp(role, "system") || !strcmp(role, "developer")) return true;
+  return !json_array_insert_new(messages, 0, json_pack("{s:s,s:s}", "role", "system", "content", system)) ||
+         sv_refuse_nomem(fail);
+}
+
 /* The template, and its variables as JSON, malloc'd; NULL with *fail set. */
 static char *sv_template_json(const sv_server *s, const sv_request *r, const ga_template **tpl, sv_fail *fail) {
   const char *why = ga_model_template_error(s->model);
-  *tpl = (json_object_get(r->context, "tools") ? ga_model_tool_template : ga_model_template)(s->model);
+  *tpl = sv_chat_template(s, json_object_get(r->context, "tools") != NULL);
   if (!*tpl) {
-    (void)sv_refuse(fail, 400, "no_chat_template", NULL, "%s%s",
-                    *why ? "The model's chat template: " : "The model has no chat template; use /v1/completions.", why);
+    (void)sv_refuse(
+        fail, 400, "no_chat_template", NULL, "%s%s",
+        *why ? "The model's chat template: "
+             : "The model has no chat template: use /v1/completions, or start the server with --chat-template.",
+        why);
     return NULL;
   }
-  if (!sv_check_roles(*tpl, json_object_get(r->context, "messages"), fail)) return NULL;
+  if (!sv_add_system(s, r, fail) || !sv_check_roles(*tpl, json_object_get(r->context, "messages"), fail)) return NULL;
   const bool named =
       sv_name_token(s, r->context, "bos_token", GA_TOK_BOS) && sv_name_token(s, r->context, "eos_token", GA_TOK_EOS);
   char *json = named ? ga_json_dump(r->context, JSON_COMPACT) : NULL;

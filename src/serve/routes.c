@@ -49,6 +49,19 @@ static enum MHD_Result sv_run_metrics(sv_call *call) {
 
 /* --- models --- */
 
+static const char *const sv_capabilities[] = {[SV_UNKNOWN] = "null",
+                                              [SV_CHATS] = "[\"completion\",\"chat\"]",
+                                              [SV_COMPLETES] = "[\"completion\"]",
+                                              [SV_EMBEDS] = "[\"embedding\"]"};
+
+/* Writes the values of sampling that a request without fields gets. */
+static void sv_put_default_sampling(sv_text *t, const sv_defaults *d) {
+  sv_putf(t, "{\"temperature\":%g,\"top_p\":%g,\"min_p\":%g,\"repetition_penalty\":%g,\"top_k\":%d",
+          (double)d->temperature, (double)d->top_p, (double)d->min_p, (double)d->repetition_penalty, d->top_k);
+  if (d->max_tokens > 0) sv_putf(t, ",\"max_tokens\":%lld", (long long)d->max_tokens);
+  sv_puts(t, "}");
+}
+
 static void sv_put_model(sv_text *t, const sv_server *host, size_t index) {
   sv_offer offer;
   sv_describe_model(host, index, &offer);
@@ -62,6 +75,16 @@ static void sv_put_model(sv_text *t, const sv_server *host, size_t index) {
   else
     sv_puts(t, "null"); /* not known before it is loaded */
   if (host->models) sv_putf(t, ",\"is_loaded\":%s", offer.is_loaded ? "true" : "false");
+  sv_putf(t, ",\"capabilities\":%s", sv_capabilities[offer.ability]);
+  const sv_defaults *defaults = &offer.server->o.profile.defaults;
+  if (defaults->is_given && offer.ability != SV_EMBEDS) {
+    sv_puts(t, ",\"default_sampling\":");
+    sv_put_default_sampling(t, defaults);
+  }
+  if (offer.server->o.profile.system) {
+    sv_puts(t, ",\"default_system\":");
+    sv_puts_json(t, offer.server->o.profile.system);
+  }
   sv_puts(t, "}");
 }
 
@@ -254,6 +277,7 @@ static enum MHD_Result sv_run_page(sv_call *call) {
 const sv_route sv_routes[] = {
     {"GET", "/", true, sv_run_page, NULL, NULL, true},
     {"GET", "/app.js", true, sv_run_page, NULL, NULL, true},
+    {"GET", "/markdown.js", true, sv_run_page, NULL, NULL, true},
     {"GET", "/style.css", true, sv_run_page, NULL, NULL, true},
     {"GET", "/health", true, sv_run_health, NULL, NULL, true},
     {"GET", "/version", false, sv_run_version, NULL, NULL, true},

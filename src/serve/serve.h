@@ -3,7 +3,7 @@
 #define GA_SERVE_SERVE_H
 
 #include "ga/engine.h"
-#include "serve/params.h"
+#include "serve/profile.h"
 #include "serve/tool_calls.h"
 
 typedef struct sv_server sv_server;
@@ -28,9 +28,9 @@ typedef struct sv_options {
   /* largest number of requests that wait for the engine (ga_engine_options.max_waiting), and of embedding requests that
    * wait */
   int32_t max_waiting;
-  sv_defaults defaults; /* default values of the sampling parameters that a request does not have */
-  tool_format tools;    /* format in which the model writes tool calls; not TOOL_FORMAT_AUTO */
-  bool thinks;          /* <think> at the beginning of an answer opens reasoning */
+  sv_profile profile; /* properties of the model that its files do not have */
+  tool_format tools;  /* format in which the model writes tool calls; not TOOL_FORMAT_AUTO */
+  bool thinks;        /* <think> at the beginning of an answer opens reasoning */
   /* Called from any thread with one line, without newline, for each request. NULL = no log. */
   void (*log)(void *user, const char *line);
   /* Fetches a model by its name, called on a thread of its own. It calls `report` often, with `what` naming the work;
@@ -44,6 +44,7 @@ typedef struct sv_model_source {
   const char *id;          /* name of the model in requests */
   const char *other_names; /* further names, separated by commas; NULL = none */
   const char *path;        /* path of the model's file or folder */
+  sv_profile profile;      /* properties of the model that its files do not have */
 } sv_model_source;
 
 typedef struct sv_loaded {
@@ -51,7 +52,6 @@ typedef struct sv_loaded {
   ga_engine *engine; /* NULL for an encoder */
   tool_format tools; /* format in which the model writes tool calls */
   bool thinks;
-  sv_defaults defaults;
   void *owner; /* data of the program, which `unload` frees with the model */
 } sv_loaded;
 

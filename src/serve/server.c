@@ -89,13 +89,15 @@ static bool sv_copy_text(const char **text) {
   return *text != NULL;
 }
 
-static bool sv_copy_options(sv_server *s, const sv_options *o) {
+static ga_status sv_copy_options(sv_server *s, const sv_options *o) {
   s->o = *o;
   s->o.keys_path = NULL;
+  s->o.profile = (sv_profile){0};
   const char **const texts[] = {&s->o.host, &s->o.model_id, &s->o.cors_origin, &s->o.other_names, &s->o.model_path};
   bool ok = true;
   for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) ok &= sv_copy_text(texts[i]);
-  return ok;
+  if (!ok) return ga_error_set(GA_ERR_NOMEM, "server: no memory");
+  return sv_profile_copy(&o->profile, &s->o.profile, &s->given);
 }
 
 ga_status sv_server_create(const sv_options *options, sv_server **out) {
@@ -109,7 +111,7 @@ ga_status sv_server_create(const sv_options *options, sv_server **out) {
   json_object_seed(0); /* before there are threads */
   if (getrandom(&s->id_seed, sizeof s->id_seed, GRND_NONBLOCK) != (ssize_t)sizeof s->id_seed)
     s->id_seed = (uint64_t)s->created << 20 ^ (uint64_t)getpid();
-  ga_status status = sv_copy_options(s, options) ? GA_OK : ga_error_set(GA_ERR_NOMEM, "server: no memory");
+  ga_status status = sv_copy_options(s, options);
   if (status == GA_OK && options->keys_path) status = sv_keys_load(options->keys_path, &s->keys);
   if (status == GA_OK && s->o.most_turns && !(s->turns = sv_turns_create(s->o.most_turns)))
     status = ga_error_set(GA_ERR_NOMEM, "server: no memory");
@@ -171,5 +173,7 @@ void sv_server_destroy(sv_server *s) {
   free((void *)(uintptr_t)s->o.other_names);
   free((void *)(uintptr_t)s->o.model_path);
   free((void *)(uintptr_t)s->o.cors_origin);
+  sv_profile_free(&s->o.profile);
+  ga_template_destroy(s->given);
   free(s);
 }

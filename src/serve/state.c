@@ -53,3 +53,8 @@ bool sv_is_model(const sv_server *s, const char *name, sv_fail *fail) {
   return sv_refuse(fail, 404, "model_not_found", "model",
                    "The model \"%.100s\" does not exist; this server has \"%s\".", name, s->o.model_id);
 }
+
+const ga_template *sv_chat_template(const sv_server *s, bool with_tools) {
+  if (s->given) return s->given;
+  return (with_tools ? ga_model_tool_template : ga_model_template)(s->model);
+}

@@ -54,7 +54,8 @@ struct sv_server {
   int32_t context;      /* largest number of tokens of a sequence */
   size_t longest_piece; /* bytes of the text of the longest token */
   sv_embedder *embedder;
-  sv_facts facts; /* facts about the model; all zero if o.model_path is NULL */
+  ga_template *given; /* chat template of o.profile; NULL = the model's own templates are used */
+  sv_facts facts;     /* facts about the model; all zero if o.model_path is NULL */
 };
 
 /* Writes a unique id to `id`: the prefix and 32 hexadecimal digits. */
@@ -67,5 +68,8 @@ bool sv_has_room(sv_server *s, sv_fail *fail);
 /* Returns whether a request's model `name` is a name of this server's model, with or without ":latest". NULL (not
  * given) is accepted. If not, *fail has the reason. */
 bool sv_is_model(const sv_server *s, const char *name, sv_fail *fail);
+/* Returns the chat template of the server's model, which must be loaded; NULL: there is none. with_tools: the template
+ * for conversations with tools. */
+const ga_template *sv_chat_template(const sv_server *s, bool with_tools);
 
 #endif

@@ -87,6 +87,21 @@ def check_contents(wheel):
     print(f"{wheel.name}: {size / 1e6:.1f} MB, {len(names)} files")
 
 
+def has_kernels():
+    """Whether the build has GPU kernels, which the size depends on."""
+    if sys.argv[1] == "--clone":
+        return False
+    cache = Path(sys.argv[1], "CMakeCache.txt").read_text()
+    return not re.search(r"^GA_CUDA:\w+=OFF$|^GA_NVCC:\w+=.*NOTFOUND$", cache, re.M)
+
+
+def check_documented(wheel):
+    """The guide's size of a wheel without GPU kernels is that of this one, to a tenth."""
+    told = float(re.search(r"([\d.]+) MB without GPU kernels", (ROOT / "docs/guide/python.md").read_text())[1])
+    size = wheel.stat().st_size / 1e6
+    assert has_kernels() or abs(size - told) <= told / 10, f"docs/guide/python.md tells {told} MB; {wheel.name} has {size:.2f}"
+
+
 def check_import(wheel, folder):
     """Unpacked by pip itself; the least of five times counts, for the machine does other things too."""
     place = Path(folder, "installed")
@@ -126,6 +141,7 @@ def main():
     with tempfile.TemporaryDirectory(prefix="ga-wheel-") as folder:
         wheel = make_wheel(folder)
         check_contents(wheel)
+        check_documented(wheel)
         missing = check_import(wheel, folder)
         missing += audit(wheel)
     print(f"wheel: passed; skipped: {', '.join(missing) or 'nothing'}")

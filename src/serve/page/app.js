@@ -4,132 +4,26 @@
 
 const $ = (id) => document.getElementById(id);
 
-// An element with properties and children; strings become text.
-function el(tag, props, ...children) {
-  const node = Object.assign(document.createElement(tag), props);
-  node.append(...children);
-  return node;
-}
-function button(text, onclick, props) {
-  return el("button", { type: "button", textContent: text, onclick, ...props });
-}
-
-// ---- Markdown ----
-
-const SPAN = new RegExp(
-  [
-    "(?<ticks>`{1,8})(?!`)(?<code>[^]{1,4000}?[^`])\\k<ticks>(?!`)|(?<one>`[^`\\n]`)",
-    "\\*\\*(?=\\S)(?<bold>[^]{1,2000}?\\S|\\S)\\*\\*(?!\\*)|(?<!\\w)__(?=\\S)(?<bold2>[^]{1,2000}?\\S|\\S)__(?!\\w)",
-    "\\*(?=[^\\s*])(?<italic>[^*]{0,2000}?[^\\s*])\\*(?!\\*)|(?<!\\w)_(?=[^\\s_])(?<italic2>[^_]{0,2000}?[^\\s_])_(?!\\w)",
-    "\\[(?<label>[^\\[\\]]{1,500})\\]\\((?<target>https?://[^\\s()<>]{1,2000}(?:\\([^\\s()<>]{0,200}\\))?)\\)",
-    "(?<url>https?://[^\\s<>\"'`*]{1,2000}[^\\s<>\"'`*.,:;!?)\\]])",
-    "\\\\(?<plain>[\\\\`*_{}\\[\\]()#+.!|~>-])",
-  ].join("|"), "g");
-
-function link(text, address) {
-  let url;
-  try { url = new URL(address); } catch { return text; }
-  if (url.protocol !== "http:" && url.protocol !== "https:") return text;
-  return el("a", { href: url.href, target: "_blank", rel: "noopener noreferrer" }, text);
-}
-
-function spans(parent, text, depth = 0) {
-  let at = 0;
-  for (const found of depth < 6 ? text.matchAll(SPAN) : []) {
-    const g = found.groups;
-    const inner = (tag, s) => { const node = el(tag); spans(node, s, depth + 1); return node; };
-    parent.append(text.slice(at, found.index));
-    at = found.index + found[0].length;
-    if (g.code ?? g.one) parent.append(el("code", { textContent: g.code ? g.code.replace(/^ (.*) $/s, "$1") : g.one[1] }));
-    else if (g.bold ?? g.bold2) parent.append(inner("strong", g.bold ?? g.bold2));
-    else if (g.italic ?? g.italic2) parent.append(inner("em", g.italic ?? g.italic2));
-    else if (g.label) parent.append(link(g.label, g.target));
-    else if (g.url) parent.append(link(g.url, g.url));
-    else parent.append(g.plain);
-  }
-  parent.append(text.slice(at));
-}
-
-const ITEM = /^( {0,12})([-*+]|\d{1,9}[.)])( +|$)/;
-const FENCE = /^ {0,3}(`{3,}|~{3,}) *([\w+#.-]{0,30})[^`]*$/;
-const HEADING = /^ {0,3}(#{1,6}) +(.*?) *#*$/;
-const RULE = /^ {0,3}([-*_])( *\1){2,} *$/;
-const QUOTE = /^ {0,3}> ?/;
-
-function codeBlock(lines, i, parent) {
-  const [, mark, language] = FENCE.exec(lines[i]);
-  const code = [];
-  const isEnd = (line) => line.trim().startsWith(mark) && !line.trim().replaceAll(mark[0], "");
-  for (i++; i < lines.length && !isEnd(lines[i]); i++) code.push(lines[i]);
-  const pre = el("pre", { tabIndex: 0 }, el("code", { textContent: code.join("\n") }));
-  if (language) pre.dataset.language = language;
-  parent.append(pre);
-  return i + 1;
-}
-
-function list(lines, i, parent, depth) {
-  const first = ITEM.exec(lines[i]);
-  const ordered = /\d/.test(first[2]);
-  const node = el(ordered ? "ol" : "ul", ordered ? { start: parseInt(first[2], 10) } : {});
-  parent.append(node);
-  for (let found; i < lines.length && (found = ITEM.exec(lines[i])) && /\d/.test(found[2]) === ordered &&
-       found[1].length < first[1].length + 2 && !RULE.test(lines[i]);) {
-    const inner = [lines[i].slice(found[0].length)];
-    const least = found[1].length + 2;
-    const isInner = (line) => line !== undefined && line.search(/\S/) >= least;
-    for (i++; i < lines.length && (isInner(lines[i]) || (!lines[i].trim() && isInner(lines[i + 1]))); i++)
-      inner.push(lines[i].slice(Math.min(found[0].length, Math.max(lines[i].search(/\S/), 0))));
-    const item = el("li");
-    blocks(inner, item, depth + 1);
-    if (item.firstChild?.nodeName === "P") item.firstChild.replaceWith(...item.firstChild.childNodes);
-    node.append(item);
-    while (i + 1 < lines.length && !lines[i].trim() && ITEM.test(lines[i + 1])) i++;
-  }
-  return i;
-}
-
-function blocks(lines, parent, depth = 0) {
-  let text = [];
-  const endText = () => {
-    if (text.length) { const p = el("p"); spans(p, text.join("\n")); parent.append(p); }
-    text = [];
-  };
-  for (let i = 0, found; i < lines.length;) {
-    const line = lines[i];
-    const isItem = depth < 12 && ITEM.test(line) && !RULE.test(line);
-    if (FENCE.test(line)) { endText(); i = codeBlock(lines, i, parent); continue; }
-    if (isItem) { endText(); i = list(lines, i, parent, depth); continue; }
-    if (depth < 12 && QUOTE.test(line)) {
-      endText();
-      const inner = [], node = el("blockquote");
-      for (; i < lines.length && QUOTE.test(lines[i]); i++) inner.push(lines[i].replace(QUOTE, ""));
-      blocks(inner, node, depth + 1);
-      parent.append(node);
-      continue;
-    }
-    i++;
-    if (!line.trim()) endText();
-    else if (RULE.test(line)) { endText(); parent.append(el("hr")); }
-    else if ((found = HEADING.exec(line))) {
-      endText();
-      const node = el(`h${Math.min(found[1].length + 1, 6)}`); // the page has h1
-      spans(node, found[2]);
-      parent.append(node);
-    } else text.push(line);
-  }
-  endText();
-}
-
-function markdown(text) {
-  const body = el("div", { className: "body" });
-  blocks(text.replaceAll("\t", "    ").split("\n"), body);
-  return body;
-}
-
 // ---- What is kept: conversations and settings in localStorage, the API key in sessionStorage ----
 
 const CHAT = "ga.chat.";
-let settings = { model: "", temperature: "", maxTokens: "", theme: "" };
+// Fields of requests: name, label, attributes of the input. An empty one has the model's default.
+const FIELDS = [
+  ["temperature", "Temperature", { min: 0, max: 100, step: "any" }],
+  ["top_p", "Top-p", { min: 0, max: 1, step: "any" }],
+  ["top_k", "Top-k", { min: 0, step: 1 }],
+  ["min_p", "Min-p", { min: 0, max: 1, step: "any" }],
+  ["repetition_penalty", "Repetition penalty", { min: 0.001, max: 100, step: "any" }],
+  ["max_tokens", "Max tokens", { min: 1, step: 1 }],
+];
+const TEXT_TOKENS = 256; // default length of the continuation of a text
+const EXAMPLES = {
+  chat: ["What is the capital of France?", "Explain what a hash table is, in three sentences.", "Write a function in C that reverses a string."],
+  text: ["The three primary colours are", "Once upon a time, there was a small robot that", "def fibonacci(n):\n"],
+};
+let settings = { model: "", theme: "" };
+let models = new Map(); // what the server says of each model, by name
+let refusedKey; // the API key that was refused last
 let chat; // the one that is shown
 let job;  // the answer that is being written: { chat, message, abort }
 
@@ -161,6 +55,36 @@ function allChats() {
 }
 function titleOf(c) {
   return c.title || c.messages.find((m) => m.role === "user")?.content.trim().slice(0, 60) || "New conversation";
+}
+
+// ---- What a model can do ----
+
+const abilities = () => models.get(settings.model)?.capabilities;
+const defaultOf = (name, without) => models.get(settings.model)?.default_sampling?.[name] ?? without;
+// Before the server has told, and on servers that do not tell, models chat.
+const canChat = () => abilities() === undefined || !!abilities()?.includes("chat");
+const kindOf = (c) => c.kind ?? (c.messages.length || canChat() ? "chat" : "text");
+
+const canWrite = () => !abilities()?.includes("embedding");
+
+// Why the model cannot go on with a conversation; "" if it can.
+function obstacle(c) {
+  if (!canWrite()) return `${settings.model} makes embeddings and writes no text.`;
+  if (kindOf(c) === "chat" && !canChat()) return `${settings.model} has no chat template: it continues texts, and cannot go on with this chat.`;
+  return "";
+}
+
+function emptyPage() {
+  const kind = kindOf(chat), node = el("div", { className: "empty" });
+  if (!canWrite()) return node;
+  node.append(el("h1", {}, kind === "chat" ? "Ask something" : "Begin a text"));
+  if (kind === "text")
+    node.append(el("p", {}, `${settings.model} is a base model: it continues texts. It cannot chat, since it has no chat template.`),
+      el("p", {}, "To chat, start the server with a chat model: ", el("code", {}, "ga serve -m smollm2-135m"),
+        ", or give this one a template: ", el("code", {}, "--chat-template chatml"), "."));
+  node.append(el("div", { className: "examples" }, ...EXAMPLES[kind].map((text) => button(text, () => { $("input").value = text; send(); }))),
+    el("p", {}, "Conversations are kept in this browser alone."));
+  return node;
 }
 
 // ---- The list of conversations ----
@@ -220,7 +144,7 @@ function deleteChat(c) {
 
 function exportChat() {
   const { title, system, messages } = { ...chat, title: titleOf(chat) };
-  const text = JSON.stringify({ title, model: settings.model, system, messages }, null, 2);
+  const text = JSON.stringify({ title, model: settings.model, kind: kindOf(chat), system, messages }, null, 2);
   const href = URL.createObjectURL(new Blob([text], { type: "application/json" }));
   el("a", { href, download: `${title.replace(/[^\p{L}\p{N}]+/gu, "-").slice(0, 40) || "conversation"}.json` }).click();
   setTimeout(() => URL.revokeObjectURL(href), 10000);
@@ -238,9 +162,17 @@ function statsOf(s) {
   return parts.join(" · ");
 }
 
+// Asking again helps where the server was busy or away, and not where it refuses the request. A refused key has to be
+// another one first.
+function canRetry(m) {
+  return m.status === 401 ? sessionStorage.getItem("ga.key") !== refusedKey : !m.status || m.status === 408 || m.status === 429 || m.status >= 500;
+}
+
 function errorBox(m, i) {
-  return el("div", { className: "error", role: "alert" }, el("b", {}, "Error: "), m.error,
-    button("Retry", () => answer(chat, i)));
+  const node = el("div", { className: "error", role: "alert" }, el("b", {}, "Error: "), m.error);
+  if (canRetry(m)) node.append(button("Retry", () => answer(chat, i)));
+  else if (m.status === 401) node.append(button("Enter the key", () => openSettings("key")));
+  return node;
 }
 
 // Makes an element like another one; what is the same stays, and so do selections in it.
@@ -258,7 +190,7 @@ function answerNodes(m, i, writing) {
     const open = $("log").children[i]?.querySelector("details")?.open ?? (writing && !m.content);
     nodes.push(el("details", { open }, el("summary", {}, "Reasoning"), el("div", {}, m.reasoning)));
   }
-  if (m.content) nodes.push(markdown(m.content));
+  if (m.content) nodes.push(kindOf(chat) === "text" ? el("div", { className: "body text" }, m.content) : markdown(m.content));
   else if (writing && !m.reasoning) nodes.push(el("p", { className: "wait" }, "Waiting for the first token …"));
   if (m.error) nodes.push(errorBox(m, i));
   return nodes;
@@ -267,7 +199,8 @@ function answerNodes(m, i, writing) {
 function messageNode(m, i) {
   const writing = job?.message === m;
   const node = el("article", { className: m.role, ariaLabel: m.role === "user" ? "You" : "Model", ariaBusy: String(writing) });
-  node.shown = JSON.stringify([i, m, writing]);
+  const canContinue = kindOf(chat) === "text" && i === chat.messages.length - 1;
+  node.shown = JSON.stringify([i, m, writing, canContinue, m.error && canRetry(m)]);
   const tools = el("div", { className: "tools" });
   if (m.role === "user") {
     node.append(el("div", { className: "body" }, m.content));
@@ -276,15 +209,33 @@ function messageNode(m, i) {
     node.append(...answerNodes(m, i, writing));
     if (writing) return node;
     if (!m.error) tools.append(button("Regenerate", () => answer(chat, i), { className: "change" }));
+    if (!m.error && canContinue) tools.append(button("Continue", () => answer(chat, i + 1), { className: "change" }));
   }
-  if (navigator.clipboard && m.content) tools.append(button("Copy", () => copy(m.content)));
+  if (m.content) tools.append(button("Copy", (e) => copy(m.content, e.currentTarget)));
   if (m.stats) tools.append(el("span", {}, statsOf(m.stats)));
   node.append(tools);
   return node;
 }
 
-async function copy(text) {
-  try { await navigator.clipboard.writeText(text); say("Copied."); } catch (e) { say(`Not copied: ${e.message}`); }
+// Pages that come by http from another machine have no clipboard: there the browser copies what is selected.
+function copySelected(text) {
+  const focus = document.activeElement, field = el("textarea", { value: text, className: "sr" });
+  document.body.append(field);
+  field.select();
+  const done = document.execCommand("copy");
+  field.remove();
+  focus?.focus();
+  if (!done) throw new Error("the browser does not allow it");
+}
+
+async function copy(text, from) {
+  try {
+    if (navigator.clipboard) await navigator.clipboard.writeText(text);
+    else copySelected(text);
+    from.textContent = "Copied";
+    setTimeout(() => { from.textContent = "Copy"; }, 2000);
+    announce("Copied.");
+  } catch (e) { say(`Not copied: ${e.message}`); }
 }
 
 // Changes the messages; the view stays at the end if it was there.
@@ -297,9 +248,7 @@ function keepEnd(change) {
 function showLog() {
   const log = $("log");
   keepEnd(() => {
-    if (!chat.messages.length)
-      log.replaceChildren(el("div", { className: "empty" }, el("h1", {}, "Ask something"),
-        el("p", {}, "Conversations are kept in this browser alone.")));
+    if (!chat.messages.length) log.replaceChildren(emptyPage());
     chat.messages.forEach((m, i) => {
       const node = messageNode(m, i), old = log.children[i];
       if (!old) log.append(node);
@@ -307,10 +256,20 @@ function showLog() {
     });
     while (chat.messages.length && log.children.length > chat.messages.length) log.lastChild.remove();
   });
-  for (const change of log.querySelectorAll(".change")) change.disabled = !!job;
-  $("send").hidden = !!job;
+  showComposer();
   $("stop").hidden = !job;
   document.title = chat.messages.length ? `${titleOf(chat)} · GA chat` : "GA chat";
+}
+
+function showComposer() {
+  const why = obstacle(chat), isText = kindOf(chat) === "text";
+  for (const change of $("log").querySelectorAll(".change")) change.disabled = !!job || !!why;
+  $("log").className = isText ? "texts" : "";
+  $("input-label").textContent = $("input").placeholder = isText ? "Beginning of a text" : "Message";
+  $("send").textContent = isText ? "Complete" : "Send";
+  $("send").disabled = !!why;
+  $("send").hidden = !!job;
+  $("notice").replaceChildren(why, ...(why && canWrite() ? [button("New text", () => { showChat(newChat()); $("input").focus(); })] : []));
 }
 
 function edit(i) {
@@ -344,7 +303,8 @@ async function failureOf(response) {
   let text = await response.text(), message = "";
   try { message = JSON.parse(text).error.message; } catch { message = text.startsWith("<") ? "" : text.slice(0, 300); }
   text = `${message || response.statusText || "the server gave no reason"} (status ${response.status})`;
-  return new Error(response.status === 401 ? `${text}. The API key is in the settings.` : text);
+  if (response.status === 401) refusedKey = sessionStorage.getItem("ga.key");
+  return Object.assign(new Error(text), { status: response.status });
 }
 
 async function call(path, options) {
@@ -358,12 +318,15 @@ async function call(path, options) {
 async function loadModels() {
   try {
     const response = await call("v1/models", { headers: headers() });
-    const names = (await response.json()).data.map((m) => String(m.id));
+    models = new Map((await response.json()).data.map((m) => [String(m.id), m]));
+    const names = [...models.keys()];
     if (!names.includes(settings.model)) settings.model = names[0] ?? "";
     $("model").replaceChildren(...names.map((n) => el("option", { value: n, textContent: n, selected: n === settings.model })));
     say(names.length ? "" : "The server has no model.");
+    showLog();
   } catch (e) {
-    say(`No list of models: ${e.message}`, "Retry", loadModels);
+    if (e.status === 401) say(`No list of models: ${e.message}`, "Enter the key", () => openSettings("key"));
+    else say(`No list of models: ${e.message}`, "Retry", loadModels);
   }
 }
 
@@ -385,6 +348,9 @@ async function readEvents(response, take) {
 }
 
 function requestOf(c) {
+  const request = { model: settings.model || undefined, stream: true, stream_options: { include_usage: true } };
+  for (const [name] of FIELDS) if (settings[name]) request[name] = Number(settings[name]);
+  if (kindOf(c) === "text") return { max_tokens: defaultOf("max_tokens", TEXT_TOKENS), ...request, prompt: c.messages.map((m) => m.content).join("") };
   const messages = [];
   for (const { role, content } of c.messages.filter((m) => m.content)) {
     const last = messages.at(-1);
@@ -392,23 +358,21 @@ function requestOf(c) {
     else messages.push({ role, content });
   }
   if (c.system.trim()) messages.unshift({ role: "system", content: c.system });
-  const request = { model: settings.model || undefined, messages, stream: true, stream_options: { include_usage: true } };
-  if (settings.temperature !== "") request.temperature = Number(settings.temperature);
-  if (settings.maxTokens !== "") request.max_tokens = Number(settings.maxTokens);
-  return request;
+  return { ...request, messages };
 }
 
-async function stream(m, body, signal) {
+async function stream(m, request, signal) {
   const start = performance.now(), stats = (m.stats = { tokens: 0, about: true });
   let first = 0, last = 0;
   const count = (tokens) => {
     stats.tokens = tokens;
     if (tokens > 1 && last > first) stats.speed = ((tokens - 1) * 1000) / (last - first);
   };
-  const response = await call("v1/chat/completions", { method: "POST", body, signal, headers: headers({ "Content-Type": "application/json" }) });
+  const response = await call(request.messages ? "v1/chat/completions" : "v1/completions",
+    { method: "POST", body: JSON.stringify(request), signal, headers: headers({ "Content-Type": "application/json" }) });
   const done = await readEvents(response, (event) => {
     if (event.error) throw new Error(event.error.message ?? "the server failed");
-    const choice = event.choices?.[0], delta = choice?.delta ?? {};
+    const choice = event.choices?.[0], delta = choice?.delta ?? { content: choice?.text };
     if (delta.content || delta.reasoning_content) {
       if (delta.content && !m.content && m.reasoning) closeReasoning(m);
       m.content += delta.content ?? "";
@@ -446,8 +410,9 @@ function refresh() {
 async function answer(c, i) {
   if (job) return;
   const message = { role: "assistant", content: "" }, abort = new AbortController();
+  c.kind ??= kindOf(c);
   c.messages.length = i;
-  const body = JSON.stringify(requestOf(c));
+  const request = requestOf(c);
   c.messages.push(message);
   job = { chat: c, message, abort };
   saveChat(c);
@@ -455,14 +420,16 @@ async function answer(c, i) {
   showLog();
   if (document.activeElement === document.body) $("input").focus(); // the button that was pressed is gone
   $("scroll").scrollTop = $("scroll").scrollHeight;
-  say("Writing …");
+  say("");
+  announce("Writing …");
   try {
-    await stream(message, body, abort.signal);
-    say("The answer is complete.");
+    await stream(message, request, abort.signal);
+    announce("The answer is complete.");
   } catch (e) {
     if (abort.signal.aborted) message.stats.end = "stopped";
-    else message.error = e.message;
-    say(abort.signal.aborted ? "Stopped." : "The answer failed.");
+    else Object.assign(message, { error: e.message, status: e.status });
+    announce(abort.signal.aborted ? "Stopped." : ""); // an error box is an alert
+    if (e.status === 400) loadModels(); // now the model is loaded, and the server tells what it can do
   }
   abort.abort(); // after an error the server may still be writing
   job = null;
@@ -480,6 +447,10 @@ function stop() {
 function say(text, action, run) {
   $("status").replaceChildren(text, ...(action ? [button(action, run)] : []));
 }
+// Says something to screen readers alone: others see it.
+function announce(text) {
+  $("said").textContent = text;
+}
 const isSend = (e) => e.key === "Enter" && !e.shiftKey && !e.isComposing;
 
 function fitInput() {
@@ -490,7 +461,8 @@ function fitInput() {
 
 function send() {
   const content = $("input").value;
-  if (!content.trim() || job) return;
+  if (!content.trim() || job || obstacle(chat)) return;
+  chat.kind ??= kindOf(chat);
   chat.messages.push({ role: "user", content });
   $("input").value = "";
   fitInput();
@@ -509,30 +481,64 @@ function showTheme() {
   $("theme").ariaPressed = String(isDark());
 }
 
+// ---- Settings ----
+
+function showFields() {
+  for (const [name] of FIELDS) {
+    $(name).value = settings[name] ?? "";
+    $(name).placeholder = defaultOf(name, name !== "max_tokens" ? "the model's" : kindOf(chat) === "text" ? TEXT_TOKENS : "to the end");
+  }
+  $("system").placeholder = models.get(settings.model)?.default_system ?? "none";
+}
+
+function openSettings(focus) {
+  $("system").value = chat.system;
+  $("system").disabled = kindOf(chat) === "text";
+  $("key").value = sessionStorage.getItem("ga.key") ?? "";
+  showFields();
+  $("settings").showModal();
+  if (focus) $(focus).focus();
+}
+
+function makeFields() {
+  for (const [name, label, attributes] of FIELDS) {
+    const input = el("input", { id: name, type: "number", ...attributes });
+    input.onchange = () => {
+      if (!input.reportValidity()) return; // the former value stays
+      settings[name] = input.value;
+      saveSettings();
+    };
+    $("fields").append(el("label", {}, label, input));
+  }
+}
+
+function useDefaults() {
+  for (const [name] of FIELDS) delete settings[name];
+  settings.theme = "";
+  saveSettings();
+  showTheme();
+  showFields();
+}
+
 function start() {
-  settings = { ...settings, ...read("ga.settings") };
+  const { maxTokens, ...kept } = read("ga.settings") ?? {}; // the former name of max_tokens
+  settings = { ...settings, max_tokens: maxTokens, ...kept };
+  makeFields();
   showTheme();
   systemDark.onchange = showTheme;
   $("theme").onclick = () => { settings.theme = isDark() ? "light" : "dark"; saveSettings(); showTheme(); };
   $("menu").onclick = () => { toggleMenu(!$("side").classList.contains("open")); };
   $("new").onclick = () => { showChat(chat.messages.length ? newChat() : chat); toggleMenu(false); $("input").focus(); };
-  $("model").onchange = () => { settings.model = $("model").value; saveSettings(); };
+  $("model").onchange = () => { settings.model = $("model").value; saveSettings(); showLog(); };
   $("stop").onclick = () => { stop(); $("input").focus(); };
   $("input").oninput = fitInput;
   $("input").onkeydown = (e) => { if (isSend(e)) { e.preventDefault(); send(); } };
   $("composer").onsubmit = (e) => { e.preventDefault(); send(); };
   $("export").onclick = exportChat;
-  $("open-settings").onclick = () => {
-    $("system").value = chat.system;
-    $("temperature").value = settings.temperature;
-    $("max-tokens").value = settings.maxTokens;
-    $("key").value = sessionStorage.getItem("ga.key") ?? "";
-    $("settings").showModal();
-  };
+  $("open-settings").onclick = () => openSettings();
+  $("defaults").onclick = useDefaults;
   $("close-settings").onclick = () => $("settings").close();
   $("system").oninput = () => { chat.system = $("system").value; saveChat(chat); };
-  for (const [id, name] of [["temperature", "temperature"], ["max-tokens", "maxTokens"]])
-    $(id).onchange = () => { settings[name] = $(id).checkValidity() ? $(id).value : ""; $(id).reportValidity(); saveSettings(); };
   $("key").onchange = () => { sessionStorage.setItem("ga.key", $("key").value.trim()); loadModels(); };
   document.addEventListener("keydown", (e) => {
     if (e.key !== "Escape" || $("settings").open) return;

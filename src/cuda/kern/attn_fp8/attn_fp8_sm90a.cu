@@ -183,7 +183,7 @@ GA_DEV void consume_tiles(warpgroup *c) {
     } else {
       if (have) {
         wait_v(c);
-        if (!DV128 || two_scales(c))
+        if (two_scales(c)) /* else in one run, as together has it: sums do not depend on what follows a tile */
           issue_values(c, o, part, p, l, 2);
         else
           issue_values(c, o, part, p, l, 1);
