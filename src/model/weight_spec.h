@@ -141,6 +141,9 @@ const ga_weight *ga_weight_at(const ga_model *model, weight_ref w);
 ga_weight ga_weight_of(const ga_hparams *p, weight_id id, ga_dtype dtype);
 /* Returns the type in which ctx stores tensor t of the file. */
 ga_dtype ga_weight_dtype(const ga_model *model, ga_ctx *ctx, weight_kind kind, const ga_model_tensor *t);
+/* Returns the number of rows that ga_pack takes for a matrix, or for a whole stack of matrices. 0: it stays native,
+ * because a matrix of the stack has no whole number of packed groups of rows. */
+int64_t ga_weight_pack_rows(const ga_weight *w);
 /* Describes a tensor as it will be on ctx, before weights are loaded: without data. If the file has no such tensor,
  * *out has no dimensions. */
 GA_NODISCARD ga_status ga_weight_describe(const ga_model *model, ga_ctx *ctx, weight_ref w, ga_weight *out);
