@@ -32,7 +32,7 @@ static void write_quantised(const char *name, const char *type, const char *to) 
 }
 
 /* Evaluates a prompt of TOKENS tokens at once, or token by token. Returns the layout of the experts' gates. */
-static ga_layout run(const char *path, const char *device, int step, float *logits) {
+static ga_layout run_experts_on(const char *path, const char *device, int step, float *logits) {
   ga_ctx *ctx;
   ga_model *model;
   ga_session *session;
@@ -50,14 +50,14 @@ static ga_layout run(const char *path, const char *device, int step, float *logi
   return layout;
 }
 
-static int by_value(const void *a, const void *b) {
+static int by_error(const void *a, const void *b) {
   const double x = *(const double *)a, y = *(const double *)b;
   return (x > y) - (x < y);
 }
 
 /* Median over tokens of the root of the mean square of x - y, over that of y. A few tokens choose other experts where
  * logits of the router are nearly equal, and are far off then. */
-static double error_of(const float *x, const float *y) {
+static double median_error(const float *x, const float *y) {
   double error[TOKENS];
   for (int t = 0; t < TOKENS; t++) {
     double off = 0, all = 0;
@@ -67,11 +67,11 @@ static double error_of(const float *x, const float *y) {
     }
     error[t] = sqrt(off / all);
   }
-  qsort(error, TOKENS, sizeof *error, by_value);
+  qsort(error, TOKENS, sizeof *error, by_error);
   return error[TOKENS / 2];
 }
 
-static void check_type(const char *name, const char *type, bool is_packed) {
+static void check_experts_in(const char *name, const char *type, bool is_packed) {
   static const double one_token = 2e-3, prompt = 2e-2;
   static float want[TOKENS * VOCAB], got[TOKENS * VOCAB];
   char path[] = "/tmp/ga-expert-models-XXXXXX";
@@ -79,11 +79,11 @@ static void check_type(const char *name, const char *type, bool is_packed) {
   assert_true(fd >= 0);
   (void)close(fd);
   write_quantised(name, type, path);
-  assert_int_equal(run(path, "ref", TOKENS, want), GA_LAYOUT_NATIVE);
+  assert_int_equal(run_experts_on(path, "ref", TOKENS, want), GA_LAYOUT_NATIVE);
   for (int step = 1; step <= TOKENS; step += TOKENS - 1) {
-    const ga_layout layout = run(path, "cpu", step, got);
+    const ga_layout layout = run_experts_on(path, "cpu", step, got);
     if (is_packed) assert_int_not_equal(layout, GA_LAYOUT_NATIVE);
-    const double error = error_of(got, want), bound = step == 1 ? one_token : prompt;
+    const double error = median_error(got, want), bound = step == 1 ? one_token : prompt;
     if (!(error < bound)) fail_msg("%s in %s, %d at a time: error %g, allowed %g", name, type, step, error, bound);
   }
   (void)unlink(path);
@@ -93,10 +93,10 @@ static void test_block_types(void **state) {
   static const char *const names[] = {"qwen3moe", "gpt_oss", "olmoe", "mixtral", "granitemoe"};
   (void)state;
   for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-    check_type(names[i], "q8_0", true);
-    check_type(names[i], "q4_0", true);
-    check_type(names[i], "mxfp4", false);
-    check_type(names[i], "bf16", false);
+    check_experts_in(names[i], "q8_0", true);
+    check_experts_in(names[i], "q4_0", true);
+    check_experts_in(names[i], "mxfp4", false);
+    check_experts_in(names[i], "bf16", false);
   }
 }
 
