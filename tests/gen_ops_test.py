@@ -184,6 +184,7 @@ class Sources(Tree):
         self.assertIn("X(attn, 104, 504)", made["op_list.h"])
         self.assertIn("opdef_moved((double)d->rows * (double)d->width)", made["op_table.c"])
         self.assertIn("opdef_moved((double)d->vocab * fmax((double)f->rows, 1))", made["op_table.c"])
+        self.assertIn("fmin((double)d->n_experts, (double)d->tokens * (double)d->top_k)", made["op_table.c"])
         self.assertIn('"%lld x %lld %s%s%s", (long long)d->rows', made["op_table.c"])
         for text in ('"act: act is %d; must be 0 to 5 (ga_act_kind)"', '"gemm: act is %d; must be 0 to 3 (ga_act_kind)"', '"sample: top_p is %g; must be in (0, 1]"',
                      "if (d->v_dim == 0) d->v_dim = d->head_dim;", '"attn: v_dim is %d; must be 1 to 1024, or 0 = head_dim"',

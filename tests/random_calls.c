@@ -25,6 +25,7 @@
 #include "ga/attn.h"
 #include "ga/attn_bwd.h"
 #include "ga/attn_quant.h"
+#include "ga/experts.h"
 #include "opdef/fused.h"
 
 enum { GUARD = 64, TENSORS = 16, ELEMENTS_MAX = 1 << 13, DESC_MAX = GA_DESC_MAX_BYTES };
@@ -293,20 +294,83 @@ static int attn_quant_tensors(const void *desc, tensor *t) {
   return 6;
 }
 
-#define OPS(X)          \
-  X(norm, NORM)         \
-  X(rope, ROPE)         \
-  X(act, ACT)           \
-  X(add, ADD)           \
-  X(softmax, SOFTMAX)   \
-  X(embed, EMBED)       \
-  X(kv_store, KV_STORE) \
-  X(convert, CONVERT)   \
-  X(gemm, GEMM)         \
-  X(sample, SAMPLE)     \
-  X(attn, ATTN)         \
-  X(attn_bwd, ATTN_BWD) \
-  X(attn_quant, ATTN_QUANT)
+static const field route_fields[] = {
+    D(route, tokens, SIZE, 0, 5),       D(route, logits_stride, STRIDE, 0, 0), D(route, vocab, SIZE, 0, 3),
+    D(route, n_experts, NUMBER, 1, 12), D(route, top_k, NUMBER, 1, 4),         D(route, scores, NUMBER, 0, 3),
+    D(route, n_groups, NUMBER, 0, 2),   D(route, top_k_groups, NUMBER, 0, 2),  D(route, group_score, NUMBER, 0, 1),
+    D(route, renorm, NUMBER, 1, 2),     D(route, norm_eps, FACTOR, 0, 0),      D(route, scale, FACTOR, 0, 0),
+    D(route, flags, FLAGS, 0, 1)};
+static int route_tensors(const void *desc, tensor *t) {
+  const ga_route_desc *d = desc;
+  const int64_t slots = d->tokens * d->top_k;
+  t[0] = (tensor){P(route, logits), GA_F32, d->tokens, d->n_experts, d->logits_stride, false, 0};
+  t[1] = (tensor){P(route, bias), GA_F32, 1, d->n_experts, 0, true, 0};
+  t[2] = (tensor){P(route, expert_scale), GA_F32, 1, d->n_experts, 0, true, 0};
+  t[3] = (tensor){P(route, token_ids), GA_I32, 1, d->tokens, 0, false, d->vocab};
+  t[4] = (tensor){P(route, table), GA_I32, d->vocab, d->top_k, d->top_k, false, d->n_experts};
+  t[5] = (tensor){P(route, experts), GA_I32, 1, slots, 0, false, 0};
+  t[6] = (tensor){P(route, weights), GA_F32, 1, slots, 0, false, 0};
+  t[7] = (tensor){P(route, counts), GA_I32, 1, d->n_experts, 0, false, 0};
+  t[8] = (tensor){P(route, offsets), GA_I32, 1, (int64_t)d->n_experts + 1, 0, false, 0};
+  t[9] = (tensor){P(route, order), GA_I32, 1, slots, 0, false, 0};
+  t[10] = (tensor){P(route, place), GA_I32, 1, slots, 0, false, 0};
+  return 11;
+}
+
+static const field expert_gemm_fields[] = {D(expert_gemm, tokens, SIZE, 0, 4),
+                                           D(expert_gemm, n, SIZE, 0, 20),
+                                           D(expert_gemm, k, SIZE, 0, 40),
+                                           D(expert_gemm, x_stride, STRIDE, 0, 0),
+                                           D(expert_gemm, y_stride, STRIDE, 0, 0),
+                                           D(expert_gemm, expert_rows, SIZE, 0, 0),
+                                           D(expert_gemm, n_experts, NUMBER, 1, 6),
+                                           D(expert_gemm, top_k, NUMBER, 1, 3),
+                                           D(expert_gemm, form, NUMBER, 0, 1),
+                                           D(expert_gemm, w_dtype, TYPE, 0, 1),
+                                           D(expert_gemm, w_layout, NUMBER, 0, 0),
+                                           D(expert_gemm, act, NUMBER, 0, 0),
+                                           D(expert_gemm, clamp, NUMBER, 0, 0),
+                                           D(expert_gemm, flags, FLAGS, 0, 31),
+                                           D(expert_gemm, reserved, NUMBER, 0, 0),
+                                           D(expert_gemm, x_dtype, NUMBER, GA_F32, GA_F32),
+                                           D(expert_gemm, y_dtype, NUMBER, GA_F32, GA_F32)};
+/* Native stacks; what else is taken is not run: -1. */
+static int expert_gemm_tensors(const void *desc, tensor *t) {
+  const ga_expert_gemm_desc *d = desc;
+  if (d->w_layout != GA_LAYOUT_NATIVE) return -1;
+  const bool in = d->form == GA_EXPERT_IN;
+  const int64_t slots = d->tokens * d->top_k, rows = d->n_experts * d->expert_rows;
+  t[0] = (tensor){P(expert_gemm, x), d->x_dtype, in ? d->tokens : slots, d->k, d->x_stride, false, 0};
+  t[1] = (tensor){P(expert_gemm, w), d->w_dtype, rows, d->k, d->k, false, 0};
+  t[2] = (tensor){P(expert_gemm, w_gate), d->w_dtype, rows, d->k, d->k, false, 0};
+  t[3] = (tensor){P(expert_gemm, bias), GA_F32, 1, rows, 0, false, 0};
+  t[4] = (tensor){P(expert_gemm, bias_gate), GA_F32, 1, rows, 0, false, 0};
+  t[5] = (tensor){P(expert_gemm, y), d->y_dtype, in ? slots : d->tokens, d->n, d->y_stride, false, 0};
+  t[6] = (tensor){P(expert_gemm, residual), d->y_dtype, d->tokens, d->n, d->y_stride, false, 0};
+  t[7] = (tensor){P(expert_gemm, experts), GA_I32, 1, slots, 0, false, d->n_experts};
+  t[8] = (tensor){P(expert_gemm, weights), GA_F32, 1, slots, 0, false, 0};
+  t[9] = (tensor){P(expert_gemm, offsets), GA_I32, 1, (int64_t)d->n_experts + 1, 0, false, slots + 1};
+  t[10] = (tensor){P(expert_gemm, order), GA_I32, 1, slots, 0, false, slots};
+  t[11] = (tensor){P(expert_gemm, place), GA_I32, 1, slots, 0, false, slots};
+  return 12;
+}
+
+#define OPS(X)              \
+  X(norm, NORM)             \
+  X(rope, ROPE)             \
+  X(act, ACT)               \
+  X(add, ADD)               \
+  X(softmax, SOFTMAX)       \
+  X(embed, EMBED)           \
+  X(kv_store, KV_STORE)     \
+  X(convert, CONVERT)       \
+  X(gemm, GEMM)             \
+  X(sample, SAMPLE)         \
+  X(attn, ATTN)             \
+  X(attn_bwd, ATTN_BWD)     \
+  X(attn_quant, ATTN_QUANT) \
+  X(route, ROUTE)           \
+  X(expert_gemm, EXPERT_GEMM)
 
 #define WRAP(op, OP)                                                                                        \
   static const ga_##op##_desc op##_init = GA_##OP##_DESC_INIT;                                              \

@@ -67,6 +67,15 @@ static double run_chunks(ga_model *model, const expected *e, int chunk) {
 /* One position of phi3 nearly balances two keys: 5e-6 to 1.2e-5, by the order of sums. */
 static double arch_bound(const char *name, double bound) { return strcmp(name, "phi3") ? bound : 2 * bound; }
 
+/* Architectures with experts, whose products have no rows for GPUs. */
+static bool lacks_rows(const char *name, const char *device) {
+  static const char *const with_experts[] = {"gpt_oss", "granitemoe", "mixtral", "olmoe", "qwen3moe"};
+  if (strcmp(device, "emu")) return false;
+  for (size_t i = 0; i < sizeof with_experts / sizeof *with_experts; i++)
+    if (!strcmp(name, with_experts[i])) return true;
+  return false;
+}
+
 static void check_arch(const char *name, const char *device, double bound) {
   char folder[512], path[ARCH_PATH_BYTES];
   (void)snprintf(folder, sizeof folder, "%s/arch/%s", GA_TEST_DATA, name);
@@ -75,7 +84,14 @@ static void check_arch(const char *name, const char *device, double bound) {
   ga_model *model;
   assert_int_equal(ga_ctx_create(&(ga_ctx_options){.struct_size = sizeof(ga_ctx_options), .device = device}, &ctx),
                    GA_OK);
-  if (ga_model_load(ctx, arch_model_path(name, path), NULL, &model) != GA_OK) fail_msg("%s", ga_error_text());
+  const ga_status status = ga_model_load(ctx, arch_model_path(name, path), NULL, &model);
+  if (lacks_rows(name, device)) { /* refused at loading, by the op's name */
+    assert_int_equal(status, GA_ERR_UNSUPPORTED);
+    assert_non_null(strstr(ga_error_text(), "expert_gemm"));
+    ga_ctx_destroy(ctx);
+    return;
+  }
+  if (status != GA_OK) fail_msg("%s", ga_error_text());
   const bool is_encoder = ga_model_get_info(model)->is_encoder;
   read_expected(folder, is_encoder, &e);
   static const int chunks[] = {TOKENS, 7, 1};

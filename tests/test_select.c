@@ -13,6 +13,7 @@
 #include "core/ctx.h"
 #include "cuda/rt/costs.h"
 #include "ga/collective.h"
+#include "ga/experts.h"
 #include "opdef/ops.h"
 
 #define GENERIC (1u << GA_ISA_generic)
@@ -202,6 +203,42 @@ static void select_collectives(void) {
   }
 }
 
+/* Few and many tokens to 8 of 128 experts. */
+static void routes(void) {
+  for (int i = 0; i < 2; i++) {
+    char text[64];
+    ga_route_desc d = GA_ROUTE_DESC_INIT;
+    d.tokens = i ? 4096 : 1;
+    d.n_experts = 128, d.logits_stride = 128, d.top_k = 8;
+    d.n_groups = d.top_k_groups = 1;
+    d.flags = GA_ROUTE_SORT;
+    (void)snprintf(text, sizeof text, "tokens=%lld 8 of 128", (long long)d.tokens);
+    put_selection(GA_OP_route, &d, text);
+  }
+}
+
+/* Gate and up of 8 of 128 experts, and their down, for few and many tokens. */
+static void select_expert_gemms(void) {
+  static const ga_dtype types[] = {GA_F32, GA_BF16, GA_Q8_0, GA_Q4_K, GA_MXFP4};
+  for (size_t i = 0; i < 8 * GA_COUNT_OF(types); i++) {
+    char text[96];
+    ga_expert_gemm_desc d = GA_EXPERT_GEMM_DESC_INIT;
+    const bool in = i % 2 == 0;
+    d.tokens = i / 2 % 2 ? 4096 : 1;
+    d.n_experts = 128, d.top_k = 8;
+    d.form = in ? GA_EXPERT_IN : GA_EXPERT_OUT;
+    d.n = d.y_stride = d.expert_rows = in ? 768 : 2048;
+    d.k = d.x_stride = in ? 2048 : 768;
+    d.w_dtype = (int32_t)types[i / 8];
+    d.w_layout = i / 4 % 2 ? GA_LAYOUT_X16 : GA_LAYOUT_NATIVE;
+    d.act = in ? GA_ACT_SILU : GA_ACT_NONE;
+    d.flags = GA_EXPERT_SORTED | (in ? GA_EXPERT_GATED : GA_EXPERT_WEIGHTS);
+    (void)snprintf(text, sizeof text, "tokens=%lld n=%lld %s layout=%d", (long long)d.tokens, (long long)d.n,
+                   ga_dtype_name(types[i / 8]), d.w_layout);
+    put_selection(GA_OP_expert_gemm, &d, text);
+  }
+}
+
 static void others(void) {
   static const ga_dtype weights[] = {GA_F32, GA_F16, GA_BF16, GA_Q4_0, GA_Q8_0, GA_Q4_K, GA_Q6_K};
   rows_of_layer(GA_F32);
@@ -228,6 +265,8 @@ static void others(void) {
   sample.rows = 8;
   put_selection(GA_OP_sample, &sample, "rows");
   select_collectives();
+  routes();
+  select_expert_gemms();
   for (size_t i = 0; i < GA_COUNT_OF(weights); i++) {
     ga_embed_desc embed = GA_EMBED_DESC_INIT;
     embed.tokens = 1;

@@ -60,8 +60,8 @@ def number(op, formula):
     def one(match):
         if match[1]:
             return f"opdef_elem_bytes({member(op, match[1])[1]})"
-        if match[0] == "max":
-            return "fmax"
+        if match[0] in ("max", "min"):
+            return "f" + match[0]
         return f"(double){member(op, match[0])[1]}"
     return re.sub(r"bytes\((\w+)\)|[a-z_]\w*", one, formula)
 

@@ -13,7 +13,7 @@ A file <op>.toml declares one op:
   io = [FIELD, ...]               the arguments' fields
   moves = "rows * width"          the op's work: elements of f32 that are read once and written once; or
   work = {flops = "...", bytes = "..."}
-                                  the same as two formulas; bytes(w_dtype) is the size of an element, max(a, b) the larger of two
+                                  the same as two formulas; bytes(w_dtype) is the size of an element, max(a, b) the larger of two, min(a, b) the smaller
   shape = "{rows} x {width} {x_dtype>y_dtype}"
                                   sizes and types in words; a pair of types is "f32", or "f32 to f16" where they differ
   by_hand = ["work", "lacks"]     functions opdef_<op>_<name> of src/opdef that the descriptor gets (core/op.h)
@@ -282,7 +282,7 @@ class Op:
                 raise Refusal(f"{self.file}: by_hand has {name}; allowed: {', '.join(HOOKS)}")
         check_kinds(f"{self.file}: work", self.get("work", {}), {"flops": str, "bytes": str})
         for formula in [self.get("moves", "0"), *self.get("work", {}).values()]:
-            for name in set(re.findall(r"[a-z_]\w*", formula)) - {"bytes", "max"}:
+            for name in set(re.findall(r"[a-z_]\w*", formula)) - {"bytes", "max", "min"}:
                 self.type_of(name)
         for name in re.findall(r"\{([^}]*)\}", self.data["shape"]):
             for part in name.split(">"):

@@ -214,12 +214,72 @@ static value_id append_attention(graph_builder *b, node_attention as) {
 }
 
 value_id build_attention(graph_builder *b, value_id q, value_id k, value_id v, int32_t window) {
-  return append_attention(b, (node_attention){.q = q, .k = k, .v = v, .window = window, .has_memory = true});
+  const weight_ref sinks = weight_here(b, b->model->hparams.has_sinks ? W_SINKS : W_NONE);
+  return append_attention(
+      b, (node_attention){.q = q, .k = k, .v = v, .window = window, .has_memory = true, .sinks = sinks});
 }
 
 value_id build_attention_bidirectional(graph_builder *b, value_id q, value_id k, value_id v, int32_t window,
                                        bool has_alibi) {
-  return append_attention(b, (node_attention){.q = q, .k = k, .v = v, .window = window, .has_alibi = has_alibi});
+  return append_attention(
+      b, (node_attention){
+             .q = q, .k = k, .v = v, .window = window, .has_alibi = has_alibi, .sinks = weight_here(b, W_NONE)});
+}
+
+value_id build_route(graph_builder *b, value_id x, weight_id bias) {
+  const ga_hparams *p = &b->model->hparams;
+  if (!is_value(b, x) || !require(b, value_cols(b, x) == p->n_experts, "chooses among other columns than experts") ||
+      !require(b, b->graph->values[x].rows == ROWS_TOKENS, "chooses experts for some tokens alone") ||
+      !fits_or_none(b, bias, p->n_experts))
+    return NO_VALUE;
+  const node_route as = {.x = x, .bias = weight_here(b, bias)};
+  b->graph->n_chosen = p->n_experts_used;
+  return append_node(b, (ga_node){.kind = NODE_ROUTE, .as.route = as}, ROWS_TOKENS,
+                     graph_route_words(p->n_experts, p->n_experts_used));
+}
+
+/* The architecture lists the stack, whose matrices have as many columns as x. */
+static bool stack_fits(graph_builder *b, weight_id w, int64_t cols) {
+  return require(b, ga_arch_has_weight(&b->model->hparams, w, b->layer) && ga_weight_specs[w].kind == KIND_STACK,
+                 "has experts of a tensor that is no stack of the architecture") &&
+         require(b, ga_weight_dim(&b->model->hparams, ga_weight_specs[w].cols) == cols,
+                 "has experts of other columns than their input");
+}
+
+/* x has rows of that space, and route is a route. */
+static bool takes_route(graph_builder *b, value_id x, ga_row_space rows, value_id route) {
+  return is_value(b, x) && is_value(b, route) &&
+         require(b, b->graph->nodes[b->graph->values[route].producer].kind == NODE_ROUTE,
+                 "has experts without a route") &&
+         require(b, b->graph->values[x].rows == rows, "has experts of other rows than theirs");
+}
+
+/* The bias of experts, with a row of `cols` columns for each, if the file has it. */
+static weight_ref expert_bias(const graph_builder *b, weight_id id) { return weight_here(b, build_if_present(b, id)); }
+
+value_id build_expert_in(graph_builder *b, value_id x, value_id route, int32_t act) {
+  if (!takes_route(b, x, ROWS_TOKENS, route) || !stack_fits(b, W_UP_EXPERTS, value_cols(b, x)) ||
+      !stack_fits(b, W_GATE_EXPERTS, value_cols(b, x)))
+    return NO_VALUE;
+  const node_expert_in as = {.x = x,
+                             .route = route,
+                             .gate = weight_here(b, W_GATE_EXPERTS),
+                             .up = weight_here(b, W_UP_EXPERTS),
+                             .gate_bias = expert_bias(b, W_GATE_EXPERTS_B),
+                             .up_bias = expert_bias(b, W_UP_EXPERTS_B),
+                             .act = act};
+  if (!require(b, (as.gate_bias.id == W_NONE) == (as.up_bias.id == W_NONE), "has one of two biases of experts"))
+    return NO_VALUE;
+  return append_node(b, (ga_node){.kind = NODE_EXPERT_IN, .as.expert_in = as}, ROWS_CHOSEN,
+                     ga_weight_dim(&b->model->hparams, DIM_EXPERT_FF));
+}
+
+value_id build_expert_out(graph_builder *b, value_id x, value_id route) {
+  if (!takes_route(b, x, ROWS_CHOSEN, route) || !stack_fits(b, W_DOWN_EXPERTS, value_cols(b, x))) return NO_VALUE;
+  const node_expert_out as = {
+      .x = x, .route = route, .down = weight_here(b, W_DOWN_EXPERTS), .bias = expert_bias(b, W_DOWN_EXPERTS_B)};
+  return append_node(b, (ga_node){.kind = NODE_EXPERT_OUT, .as.expert_out = as}, ROWS_TOKENS,
+                     ga_weight_dim(&b->model->hparams, DIM_WIDTH));
 }
 
 /* Copies inputs and weights into the node, and checks that all are there. */

@@ -46,6 +46,15 @@ value_id build_attention(graph_builder *b, value_id q, value_id k, value_id v, i
  * distances below w on either side; 0: all. has_alibi: logits fall by the head's slope for each token of distance. */
 value_id build_attention_bidirectional(graph_builder *b, value_id q, value_id k, value_id v, int32_t window,
                                        bool has_alibi);
+/* Chooses the experts of each token by its logits x [T, n_experts], as hparams.router says. bias W_NONE: none. Returns
+ * the route, which only nodes of experts read. */
+value_id build_route(graph_builder *b, value_id x, weight_id bias);
+/* Multiplies by the stacks W_GATE_EXPERTS and W_UP_EXPERTS of the chosen experts, and adds their biases where the file
+ * has them: y [T * n_chosen, F] = act(gate) * up, as hparams.expert_act says. */
+value_id build_expert_in(graph_builder *b, value_id x, value_id route, int32_t act);
+/* Multiplies by the stack W_DOWN_EXPERTS of the chosen experts, adds their biases where the file has them, and adds up
+ * each token's results by their weights: y [T, d]. */
+value_id build_expert_out(graph_builder *b, value_id x, value_id route);
 /* Applies a declared op: y [T, cols] = op(x, w). x has op->n_inputs values of the step's tokens; w has op->n_weights
  * tensors of the layer, W_NONE where the model has none. */
 value_id build_op(graph_builder *b, const graph_op *op, const value_id *x, const weight_id *w, int64_t cols);

@@ -163,6 +163,32 @@ static ga_status plan_declared_op(const ga_model *model, ga_ctx *ctx, const node
   return n->op->plan ? n->op->plan(ctx, &one, &workspace) : GA_OK;
 }
 
+/* Plans a product by the stack w for a step of one token. */
+static ga_status plan_expert_product(const ga_model *model, ga_ctx *ctx, weight_ref w, ga_expert_form form) {
+  const ga_expert_gemm_desc d = exec_expert_desc(&model->hparams, ga_weight_at(model, w), 1, form);
+  ga_plan *plan;
+  GA_TRY(ga_expert_gemm_plan(ctx, &d, &plan));
+  ga_plan_destroy(plan);
+  return GA_OK;
+}
+
+/* Plans the launch of a node whose kernels depend on types of weights. */
+static ga_status plan_node(const ga_model *model, ga_ctx *ctx, const ga_node *node) {
+  ga_plan *plan;
+  switch (node->kind) {
+  case NODE_OP: return plan_declared_op(model, ctx, &node->as.op, false);
+  case NODE_EXPERT_IN: return plan_expert_product(model, ctx, node->as.expert_in.up, GA_EXPERT_IN);
+  case NODE_EXPERT_OUT: return plan_expert_product(model, ctx, node->as.expert_out.down, GA_EXPERT_OUT);
+  case NODE_ROUTE: {
+    const ga_route_desc d = exec_route_desc(&model->hparams, 1, 0);
+    GA_TRY(ga_route_plan(ctx, &d, &plan));
+    ga_plan_destroy(plan);
+    return GA_OK;
+  }
+  default: return GA_OK;
+  }
+}
+
 ga_status exec_check_ops(const ga_model *model) {
   const ga_model_graph *g = model->graph;
   for (int32_t i = 0; i < model->n_placements; i++) {
@@ -172,8 +198,7 @@ ga_status exec_check_ops(const ga_model *model) {
                 place_ends(model, place) ? g->n_layers + 1 : place->end, &first, &end);
     for (int32_t k = first; k < end; k++) {
       const ga_node *node = &g->nodes[k];
-      if (node->kind != NODE_OP) continue;
-      const ga_status status = plan_declared_op(model, place->ctx, &node->as.op, false);
+      const ga_status status = plan_node(model, place->ctx, node);
       if (status != GA_OK) return ga_fail_in(status, "layer %d on %s", node->layer, ga_ctx_device_name(place->ctx));
     }
   }

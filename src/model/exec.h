@@ -6,6 +6,7 @@
 
 #include "ga/all_reduce.h"
 #include "ga/attn.h"
+#include "ga/experts.h"
 #include "model/kv_cache.h"
 #include "model/pass/fuse.h"
 #include "model/pass/memory.h"
@@ -141,5 +142,9 @@ GA_NODISCARD ga_status exec_workspace(const ga_model *model, ga_ctx *ctx, const 
 int64_t exec_rounded(int64_t n);
 /* Returns the description of attention over the pages of a KV cache. */
 ga_attn_desc exec_attn_desc(const ga_hparams *p, int32_t seqs, int32_t max_q, int64_t max_kv, ga_dtype kv);
+/* Returns the description of the choice of experts for so many tokens. */
+ga_route_desc exec_route_desc(const ga_hparams *p, int32_t tokens, int64_t logits_stride);
+/* Returns the description of products by the stack w of the experts' matrices. */
+ga_expert_gemm_desc exec_expert_desc(const ga_hparams *p, const ga_weight *w, int32_t tokens, ga_expert_form form);
 
 #endif

@@ -6,7 +6,7 @@
 #include "model/graph_op.h"
 
 static int64_t launch_rows(const ga_exec *e, const launch *l) {
-  return l->rows == ROWS_TOKENS ? e->step->n_tokens : e->step->n_out;
+  return graph_rows(e->model->graph, l->rows, e->step->n_tokens, e->step->n_out);
 }
 
 static const float *vector_at(const ga_exec *e, weight_ref w) {
@@ -231,6 +231,37 @@ static ga_status run_attention_bidirectional(const ga_exec *e, const launch *l) 
   return ga_attn(e->ctx, &d, &io, NULL);
 }
 
+ga_route_desc exec_route_desc(const ga_hparams *p, int32_t tokens, int64_t logits_stride) {
+  ga_route_desc d = GA_ROUTE_DESC_INIT;
+  d.tokens = tokens;
+  d.logits_stride = logits_stride;
+  d.n_experts = p->n_experts;
+  d.top_k = p->n_experts_used;
+  d.scores = p->router.scores;
+  d.n_groups = p->router.n_groups;
+  d.top_k_groups = p->router.top_k_groups;
+  d.group_score = p->router.group_score;
+  d.renorm = p->router.renorm;
+  d.norm_eps = p->router.norm_eps;
+  d.scale = p->router.scale;
+  d.flags = GA_ROUTE_SORT;
+  return d;
+}
+
+ga_expert_gemm_desc exec_expert_desc(const ga_hparams *p, const ga_weight *w, int32_t tokens, ga_expert_form form) {
+  ga_expert_gemm_desc d = GA_EXPERT_GEMM_DESC_INIT;
+  d.tokens = tokens;
+  d.n = ga_weight_rows(w);
+  d.k = ga_weight_cols(w);
+  d.n_experts = p->n_experts;
+  d.top_k = p->n_experts_used;
+  d.form = form;
+  d.w_dtype = (int32_t)w->dtype;
+  d.w_layout = (int32_t)w->layout;
+  d.flags = GA_EXPERT_SORTED | (form == GA_EXPERT_IN ? GA_EXPERT_GATED : GA_EXPERT_WEIGHTS);
+  return d;
+}
+
 int64_t exec_rounded(int64_t n) { return (int64_t)ga_round_up((size_t)n, 1024); }
 
 ga_attn_desc exec_attn_desc(const ga_hparams *p, int32_t seqs, int32_t max_q, int64_t max_kv, ga_dtype kv) {
@@ -246,6 +277,7 @@ ga_attn_desc exec_attn_desc(const ga_hparams *p, int32_t seqs, int32_t max_q, in
   d.kv_scale_tokens = kv == GA_E4M3 ? 1 : 0;
   d.flags = GA_ATTN_CAUSAL | GA_ATTN_VARLEN | GA_ATTN_PAGED | GA_ATTN_KV_READY |
             GA_ATTN_KEEP_PADDING; /* only the store is still under way */
+  if (p->has_sinks) d.flags |= GA_ATTN_SINKS;
   d.page_size = GA_KV_PAGE;
   d.scale = p->attn_scale;
   d.softcap = p->attn_softcap;
@@ -281,6 +313,7 @@ static ga_status run_attention_of(const ga_exec *e, const launch *l, const attn_
                    .kv_len = step->kv_len + first,
                    .page_table =
                        step->pages[kv->kinds.of_layer[l->layer][MEMORY_PAGES]].page_table + first * step->page_stride,
+                   .sinks = vector_at(e, node->sinks),
                    .q_tokens = part->n_tokens,
                    .page_table_stride = memory.stride};
   io.q_stride = (ga_attn_strides){.token = exec_stride(e, node->q), .head = p->head_dim};
@@ -340,6 +373,74 @@ static ga_status run_all_reduce(const ga_exec *e, const launch *l) {
   return GA_OK;
 }
 
+/* The arrays of a route, as they lie in its value. */
+static ga_route_io route_arrays(const ga_exec *e, value_id v) {
+  const ga_hparams *p = &e->model->hparams;
+  int32_t *words = (int32_t *)(void *)exec_rows(e, v);
+  const int64_t chosen = (int64_t)e->step->n_tokens * p->n_experts_used;
+  return (ga_route_io){.experts = words,
+                       .weights = (float *)(void *)(words + chosen),
+                       .order = words + 2 * chosen,
+                       .place = words + 3 * chosen,
+                       .counts = words + 4 * chosen,
+                       .offsets = words + 4 * chosen + p->n_experts};
+}
+
+static ga_status run_route(const ga_exec *e, const launch *l) {
+  const node_route *n = &l->as.route.node;
+  const ga_route_desc d = exec_route_desc(&e->model->hparams, e->step->n_tokens, exec_stride(e, n->x));
+  ga_route_io io = route_arrays(e, l->as.route.y);
+  io.logits = exec_rows(e, n->x);
+  io.bias = vector_at(e, n->bias);
+  return ga_route(e->ctx, &d, &io, NULL);
+}
+
+static ga_status run_expert_in(const ga_exec *e, const launch *l) {
+  const node_expert_in *n = &l->as.expert_in.node;
+  const ga_weight *up = ga_weight_at(e->model, n->up), *gate = ga_weight_at(e->model, n->gate);
+  const ga_route_io route = route_arrays(e, n->route);
+  ga_expert_gemm_desc d = exec_expert_desc(&e->model->hparams, up, e->step->n_tokens, GA_EXPERT_IN);
+  d.act = n->act;
+  d.clamp = e->model->hparams.expert_act.clamp;
+  d.limit = e->model->hparams.expert_act.limit;
+  d.act_alpha = e->model->hparams.expert_act.act_alpha;
+  d.up_offset = e->model->hparams.expert_act.up_offset;
+  if (n->up_bias.id != W_NONE) d.flags |= GA_EXPERT_BIAS;
+  d.x_stride = exec_stride(e, n->x);
+  d.y_stride = exec_stride(e, l->as.expert_in.y);
+  const ga_expert_gemm_io io = {.x = exec_rows(e, n->x),
+                                .w = up->data,
+                                .w_gate = gate->data,
+                                .bias = vector_at(e, n->up_bias),
+                                .bias_gate = vector_at(e, n->gate_bias),
+                                .y = exec_rows(e, l->as.expert_in.y),
+                                .offsets = route.offsets,
+                                .order = route.order,
+                                .place = route.place};
+  return ga_expert_gemm(e->ctx, &d, &io, NULL);
+}
+
+static ga_status run_expert_out(const ga_exec *e, const launch *l) {
+  const launch_expert_out *o = &l->as.expert_out;
+  const ga_weight *down = ga_weight_at(e->model, o->node.down);
+  const ga_route_io route = route_arrays(e, o->node.route);
+  ga_expert_gemm_desc d = exec_expert_desc(&e->model->hparams, down, e->step->n_tokens, GA_EXPERT_OUT);
+  if (o->residual != NO_VALUE) d.flags |= GA_EXPERT_RESIDUAL;
+  if (o->node.bias.id != W_NONE) d.flags |= GA_EXPERT_BIAS;
+  d.x_stride = exec_stride(e, o->node.x);
+  d.y_stride = exec_stride(e, o->y);
+  const ga_expert_gemm_io io = {.x = exec_rows(e, o->node.x),
+                                .w = down->data,
+                                .bias = vector_at(e, o->node.bias),
+                                .y = exec_rows(e, o->y),
+                                .residual = exec_rows(e, o->residual),
+                                .weights = route.weights,
+                                .offsets = route.offsets,
+                                .order = route.order,
+                                .place = route.place};
+  return ga_expert_gemm(e->ctx, &d, &io, NULL);
+}
+
 static ga_status run_op(const ga_exec *e, const launch *l) {
   const node_op *n = &l->as.op.node;
   const ga_step *step = e->step;
@@ -382,6 +483,9 @@ ga_status exec_launch(const ga_exec *e, const launch *l) {
   case LAUNCH_ATTENTION: return run_attention(e, l);
   case LAUNCH_WANTED: return run_wanted(e, l);
   case LAUNCH_ALL_REDUCE: return run_all_reduce(e, l);
+  case LAUNCH_ROUTE: return run_route(e, l);
+  case LAUNCH_EXPERT_IN: return run_expert_in(e, l);
+  case LAUNCH_EXPERT_OUT: return run_expert_out(e, l);
   case LAUNCH_OP: return run_op(e, l);
   }
   return ga_fail(GA_ERR_INTERNAL, "no launch of kind %d", (int)l->kind);

@@ -44,6 +44,15 @@ int32_t node_input_places(ga_node *node, value_id *in[NODE_INPUTS]) {
   case NODE_SLICE: in[n++] = &node->as.slice.x; return n;
   case NODE_WANTED: in[n++] = &node->as.wanted.x; return n;
   case NODE_ALL_REDUCE: in[n++] = &node->as.all_reduce.x; return n;
+  case NODE_ROUTE: in[n++] = &node->as.route.x; return n;
+  case NODE_EXPERT_IN:
+    in[n++] = &node->as.expert_in.x;
+    in[n++] = &node->as.expert_in.route;
+    return n;
+  case NODE_EXPERT_OUT:
+    in[n++] = &node->as.expert_out.x;
+    in[n++] = &node->as.expert_out.route;
+    return n;
   case NODE_OP:
     while (n < node->as.op.op->n_inputs) in[n] = &node->as.op.x[n], n++;
     return n;

@@ -14,7 +14,8 @@
 /* The rows that a value has in one step. */
 typedef enum ga_row_space {
   ROWS_TOKENS, /* T: tokens of the step */
-  ROWS_WANTED  /* n_out: tokens whose logits are wanted */
+  ROWS_WANTED, /* n_out: tokens whose logits are wanted */
+  ROWS_CHOSEN  /* T * n_chosen: a row for each expert that a token has chosen, sorted by expert */
 } ga_row_space;
 
 #define NO_VALUE (-1)
@@ -42,6 +43,9 @@ typedef enum ga_node_kind {
   NODE_SLICE,      /* y = columns [first, first + columns of y) of x */
   NODE_WANTED,     /* y [n_out, columns of x] = the rows of x whose logits are wanted */
   NODE_ALL_REDUCE, /* y = the sum of all ranks' x */
+  NODE_ROUTE,      /* y = the experts that each token has chosen by its logits, and their weights */
+  NODE_EXPERT_IN,  /* y [T * n_chosen, columns] = act(W_gate x) * (W_up x), by the matrices of the chosen experts */
+  NODE_EXPERT_OUT, /* y [T, d] = the weighted sum of W_down x over a token's chosen experts */
   NODE_OP          /* y = a declared op of x, weights and the layer's memory (graph_op.h) */
 } ga_node_kind;
 
@@ -96,7 +100,8 @@ typedef struct node_attention {
   int32_t window; /* a query sees keys at distances below this; 0: all keys */
   float scale;
   bool has_memory;
-  bool has_alibi; /* logits fall by the head's slope for each token of distance */
+  bool has_alibi;   /* logits fall by the head's slope for each token of distance */
+  weight_ref sinks; /* with has_memory: a sink logit for each head of q */
 } node_attention;
 
 typedef struct node_slice {
@@ -110,6 +115,26 @@ typedef struct node_wanted {
 typedef struct node_all_reduce {
   value_id x;
 } node_all_reduce;
+
+/* The value of a route holds 4-byte words of several arrays of ga_route, one after the other (graph_route_words). Only
+ * nodes of experts read it. */
+typedef struct node_route {
+  value_id x;      /* logits [T, n_experts] */
+  weight_ref bias; /* addends of scores, for the choice alone */
+} node_route;
+
+typedef struct node_expert_in {
+  value_id x, route;
+  weight_ref up, gate;           /* stacks of matrices [n_experts, columns of y, columns of x] */
+  weight_ref up_bias, gate_bias; /* [n_experts, columns of y]; both or none */
+  int32_t act;                   /* activation, a ga_act_kind */
+} node_expert_in;
+
+typedef struct node_expert_out {
+  value_id x, route;
+  weight_ref down; /* stack of matrices [n_experts, columns of y, columns of x] */
+  weight_ref bias; /* [n_experts, columns of y] */
+} node_expert_out;
 
 #define OP_INPUTS  6
 #define OP_WEIGHTS 4
@@ -137,6 +162,9 @@ typedef struct ga_node {
     node_slice slice;
     node_wanted wanted;
     node_all_reduce all_reduce;
+    node_route route;
+    node_expert_in expert_in;
+    node_expert_out expert_out;
     node_op op;
   } as;
 } ga_node;
@@ -156,6 +184,7 @@ struct ga_model_graph {
   ga_node *nodes;
   ga_value *values;
   int32_t n_nodes, n_values, n_layers;
+  int32_t n_chosen; /* number of experts that each token chooses; 0: the model has no experts */
   /* [n_values + 1] the nodes that read value v are users[first_user[v]] to users[first_user[v + 1] - 1] */
   int32_t *first_user;
   int32_t *users;  /* indices of nodes, in rising order for each value; a node that reads a value twice occurs twice */
@@ -170,6 +199,17 @@ void graph_destroy(ga_model_graph *graph);
 /* Finds the nodes [*first, *end) of layers [first_layer, end_layer). -1 is the part before the layers, n_layers the
  * part after them. */
 void graph_range(const ga_model_graph *graph, int32_t first_layer, int32_t end_layer, int32_t *first, int32_t *end);
+
+/* Returns the number of rows of values in a row space, for a step of so many tokens and wanted rows. */
+static inline int64_t graph_rows(const ga_model_graph *g, ga_row_space rows, int64_t tokens, int64_t wanted) {
+  return rows == ROWS_TOKENS ? tokens : rows == ROWS_WANTED ? wanted : tokens * g->n_chosen;
+}
+/* Returns the number of 4-byte words that a route needs for each token of a step, of one token at least:
+ *
+ *   experts, weights, order, place [tokens, n_chosen]   counts [n_experts]   offsets [n_experts + 1] */
+static inline int64_t graph_route_words(int32_t n_experts, int32_t n_chosen) {
+  return 4 * (int64_t)n_chosen + 2 * (int64_t)n_experts + 1;
+}
 
 #define NODE_INPUTS OP_INPUTS
 /* Writes the values that a node reads to in[]. Returns their number. */

@@ -81,6 +81,7 @@ static void put_attention(line *l, const node_attention *n) {
   put_format(l, "%s(%%%d, %%%d, %%%d)", n->has_memory ? "attention" : "attention_bidirectional", n->q, n->k, n->v);
   if (n->window) put_format(l, " window %d", n->window);
   if (n->has_alibi) put_format(l, " alibi");
+  if (n->sinks.id != W_NONE) put_format(l, " sinks");
   put_format(l, " scale %g", (double)n->scale);
 }
 
@@ -92,9 +93,32 @@ static void put_op(line *l, const node_op *n) {
   if (n->op->has_memory) put_format(l, n->op->memory == MEMORY_STATE ? " with state" : " with pages");
 }
 
+static void put_route(line *l, const node_route *n) {
+  put_format(l, "route(%%%d", n->x);
+  put_weight_name(l, n->bias);
+  put_format(l, ")");
+}
+
+static void put_expert_in(line *l, const node_expert_in *n) {
+  put_format(l, "expert_in(%%%d, %%%d", n->x, n->route);
+  put_weight_name(l, n->gate);
+  put_weight_name(l, n->up);
+  put_weight_name(l, n->gate_bias);
+  put_weight_name(l, n->up_bias);
+  put_format(l, ") %s", act_text(n->act));
+}
+
+static void put_expert_out(line *l, const node_expert_out *n) {
+  put_format(l, "expert_out(%%%d, %%%d", n->x, n->route);
+  put_weight_name(l, n->down);
+  put_weight_name(l, n->bias);
+  put_format(l, ")");
+}
+
 static void put_node(line *l, const ga_model_graph *g, const ga_node *node) {
+  static const char *const rows[] = {[ROWS_TOKENS] = "T", [ROWS_WANTED] = "n_out", [ROWS_CHOSEN] = "T * n_chosen"};
   const ga_value *y = &g->values[node->y];
-  put_format(l, "%%%d [%s, %lld] = ", node->y, y->rows == ROWS_TOKENS ? "T" : "n_out", (long long)y->cols);
+  put_format(l, "%%%d [%s, %lld] = ", node->y, rows[y->rows], (long long)y->cols);
   switch (node->kind) {
   case NODE_EMBED: put_embed(l, &node->as.embed); break;
   case NODE_ADD: put_format(l, "add(%%%d, %%%d)", node->as.add.a, node->as.add.b); break;
@@ -107,6 +131,9 @@ static void put_node(line *l, const ga_model_graph *g, const ga_node *node) {
   case NODE_SLICE: put_format(l, "slice(%%%d) from %lld", node->as.slice.x, (long long)y->first); break;
   case NODE_WANTED: put_format(l, "wanted_rows(%%%d)", node->as.wanted.x); break;
   case NODE_ALL_REDUCE: put_format(l, "all_reduce(%%%d)", node->as.all_reduce.x); break;
+  case NODE_ROUTE: put_route(l, &node->as.route); break;
+  case NODE_EXPERT_IN: put_expert_in(l, &node->as.expert_in); break;
+  case NODE_EXPERT_OUT: put_expert_out(l, &node->as.expert_out); break;
   case NODE_OP: put_op(l, &node->as.op); break;
   }
   put_format(l, "\n");
@@ -194,6 +221,12 @@ static void put_launch(line *l, const ga_program *program, const launch *op) {
   case LAUNCH_ATTENTION: put_attention(l, &op->as.attention.node); break;
   case LAUNCH_WANTED: put_format(l, "wanted_rows(%%%d)", op->as.wanted.x); break;
   case LAUNCH_ALL_REDUCE: put_format(l, "all_reduce(%%%d)", op->as.all_reduce.x); break;
+  case LAUNCH_ROUTE: put_route(l, &op->as.route.node); break;
+  case LAUNCH_EXPERT_IN: put_expert_in(l, &op->as.expert_in.node); break;
+  case LAUNCH_EXPERT_OUT:
+    put_expert_out(l, &op->as.expert_out.node);
+    if (op->as.expert_out.residual != NO_VALUE) put_format(l, " + %%%d", op->as.expert_out.residual);
+    break;
   case LAUNCH_OP: put_op(l, &op->as.op.node); break;
   }
   put_format(l, "\n");

@@ -5,6 +5,7 @@
 
 #include "base/mem.h"
 #include "base/status.h"
+#include "ga/experts.h"
 #include "ga/layer.h"
 #include "model/arch/arch.h"
 #include "model/meta_parts.h"
@@ -120,6 +121,51 @@ ga_status hparams_experts(const ga_model_file *file, ga_hparams *p) {
   GA_TRY(read_int(file, p, "expert_count", 1, 1 << 14, &p->n_experts));
   GA_TRY(read_int(file, p, "expert_used_count", 1, p->n_experts, &p->n_experts_used));
   return hparams_int(file, p, "expert_feed_forward_length", p->ff_width, 1, 1 << 22, &p->expert_ff_width);
+}
+
+/* Reads by which function logits become scores: GGUF's numbers of functions. */
+static ga_status read_router_scores(const ga_model_file *file, ga_hparams *p) {
+  static const ga_route_scores of_gguf[] = {0, GA_ROUTE_SOFTMAX, GA_ROUTE_SIGMOID, GA_ROUTE_SOFTMAX_CHOSEN,
+                                            GA_ROUTE_SQRT_SOFTPLUS};
+  char text[GA_HPARAM_KEY_BYTES];
+  int32_t of_file;
+  if (!ga_model_file_meta(file, hparams_key(p, "expert_gating_func", text))) return GA_OK;
+  GA_TRY(read_int(file, p, "expert_gating_func", 1, (int64_t)GA_COUNT_OF(of_gguf) - 1, &of_file));
+  p->router.scores = of_gguf[of_file];
+  return GA_OK;
+}
+
+static ga_status read_renorm(const ga_model_file *file, ga_hparams *p) {
+  char text[GA_HPARAM_KEY_BYTES];
+  bool is_normed;
+  if (!ga_model_file_meta(file, hparams_key(p, "expert_weights_norm", text))) return GA_OK;
+  GA_TRY(ga_model_file_bool_or(file, text, false, &is_normed));
+  if (!is_normed) p->router.renorm = GA_ROUTE_RENORM_NONE, p->router.norm_eps = 0;
+  if (is_normed && p->router.renorm == GA_ROUTE_RENORM_NONE) p->router.renorm = GA_ROUTE_RENORM_SUM;
+  return GA_OK;
+}
+
+bool hparams_has_experts(const ga_model_file *file, const ga_hparams *p) {
+  char text[GA_HPARAM_KEY_BYTES];
+  int64_t n;
+  return ga_model_file_meta(file, hparams_key(p, "expert_count", text)) &&
+         (ga_model_file_int_or(file, text, 0, INT64_MIN, INT64_MAX, &n) != GA_OK || n != 0);
+}
+
+ga_status hparams_router(const ga_model_file *file, const ga_router *usual, ga_hparams *p) {
+  enum { ROUTER_EXPERTS = 1024, ROUTER_CHOSEN = 64 /* ga_route_desc takes no more */ };
+  GA_TRY(hparams_experts(file, p));
+  GA_REQUIRE(p->n_experts <= ROUTER_EXPERTS && p->n_experts_used <= ROUTER_CHOSEN, GA_ERR_UNSUPPORTED,
+             "%d experts, of which a token chooses %d; GA has at most %d and %d", p->n_experts, p->n_experts_used,
+             ROUTER_EXPERTS, ROUTER_CHOSEN);
+  p->router = *usual;
+  p->expert_act.act_alpha = 1;
+  GA_TRY(read_router_scores(file, p));
+  GA_TRY(read_renorm(file, p));
+  GA_TRY(hparams_int(file, p, "expert_group_count", usual->n_groups, 0, p->n_experts, &p->router.n_groups));
+  GA_TRY(
+      hparams_int(file, p, "expert_group_used_count", usual->top_k_groups, 0, p->n_experts, &p->router.top_k_groups));
+  return hparams_float(file, p, "expert_weights_scale", usual->scale, 1e-6, 1e6, &p->router.scale);
 }
 
 static ga_status read_base(const ga_model_file *file, const ga_hparams *p, const char *key, double *out) {

@@ -11,6 +11,18 @@ typedef struct ga_arch_desc ga_arch_desc;     /* defined in arch/arch.h */
 typedef struct ga_model_graph ga_model_graph; /* defined in graph.h */
 typedef struct ga_rank_head ga_rank_head;     /* defined in rank_head.h */
 
+/* How the router of a layer with experts chooses: the fields of ga_route_desc with the same names. */
+typedef struct ga_router {
+  int32_t scores, n_groups, top_k_groups, group_score, renorm;
+  float norm_eps, scale;
+} ga_router;
+
+/* The gated activation of experts: the fields of ga_expert_gemm_desc with the same names. */
+typedef struct ga_expert_act {
+  int32_t clamp;
+  float act_alpha, limit, up_offset;
+} ga_expert_act;
+
 typedef struct ga_hparams {
   const ga_arch_desc *arch;
   int32_t n_layers, width, ff_width, vocab;
@@ -40,6 +52,9 @@ typedef struct ga_hparams {
    * for all tokens */
   int32_t n_experts, n_experts_used;
   int32_t expert_ff_width; /* width of the feed-forward of each expert */
+  ga_router router;        /* how experts are chosen */
+  ga_expert_act expert_act;
+  bool has_sinks; /* each head of attention has a sink: one more logit in the denominator of its softmax */
   double rope_base, rope_base_local;
 } ga_hparams;
 

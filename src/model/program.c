@@ -43,6 +43,16 @@ int32_t launch_reads(const launch *l, value_id v[LAUNCH_READS]) {
     break;
   case LAUNCH_WANTED: list_value(v, &n, l->as.wanted.x); break;
   case LAUNCH_ALL_REDUCE: list_value(v, &n, l->as.all_reduce.x); break;
+  case LAUNCH_ROUTE: list_value(v, &n, l->as.route.node.x); break;
+  case LAUNCH_EXPERT_IN:
+    list_value(v, &n, l->as.expert_in.node.x);
+    list_value(v, &n, l->as.expert_in.node.route);
+    break;
+  case LAUNCH_EXPERT_OUT:
+    list_value(v, &n, l->as.expert_out.node.x);
+    list_value(v, &n, l->as.expert_out.node.route);
+    list_value(v, &n, l->as.expert_out.residual);
+    break;
   case LAUNCH_OP:
     while (n < l->as.op.node.op->n_inputs) list_value(v, &n, l->as.op.node.x[n]);
     break;
@@ -69,6 +79,9 @@ int32_t launch_writes(const launch *l, value_id v[LAUNCH_WRITES]) {
   case LAUNCH_ATTENTION: list_value(v, &n, l->as.attention.y); break;
   case LAUNCH_WANTED: list_value(v, &n, l->as.wanted.y); break;
   case LAUNCH_ALL_REDUCE: list_value(v, &n, l->as.all_reduce.y); break;
+  case LAUNCH_ROUTE: list_value(v, &n, l->as.route.y); break;
+  case LAUNCH_EXPERT_IN: list_value(v, &n, l->as.expert_in.y); break;
+  case LAUNCH_EXPERT_OUT: list_value(v, &n, l->as.expert_out.y); break;
   case LAUNCH_OP: list_value(v, &n, l->as.op.y); break;
   }
   return n;
@@ -86,9 +99,12 @@ value_id launch_in_place(const launch *l, value_id y) {
   case LAUNCH_ALL_REDUCE: return l->as.all_reduce.x;
   case LAUNCH_ROPE: return l->as.rope.node.x;
   case LAUNCH_STORE: return l->as.store.q;
+  case LAUNCH_EXPERT_OUT: return l->as.expert_out.residual;
   case LAUNCH_EMBED:
   case LAUNCH_ATTENTION:
   case LAUNCH_WANTED:
+  case LAUNCH_ROUTE:
+  case LAUNCH_EXPERT_IN:
   case LAUNCH_OP: break;
   }
   return NO_VALUE;

@@ -19,6 +19,9 @@ typedef enum launch_kind {
   LAUNCH_ATTENTION,
   LAUNCH_WANTED,
   LAUNCH_ALL_REDUCE,
+  LAUNCH_ROUTE,
+  LAUNCH_EXPERT_IN,
+  LAUNCH_EXPERT_OUT,
   LAUNCH_OP
 } launch_kind;
 
@@ -98,6 +101,23 @@ typedef struct launch_all_reduce {
   value_id x, y;
 } launch_all_reduce;
 
+typedef struct launch_route {
+  node_route node;
+  value_id y;
+} launch_route;
+
+typedef struct launch_expert_in {
+  node_expert_in node;
+  value_id y;
+} launch_expert_in;
+
+/* Computes y = residual + the weighted sums of the node. */
+typedef struct launch_expert_out {
+  node_expert_out node;
+  value_id residual; /* NO_VALUE: nothing is added */
+  value_id y;
+} launch_expert_out;
+
 typedef struct launch_op {
   node_op node;
   value_id y;
@@ -121,6 +141,9 @@ typedef struct launch {
     launch_attention attention;
     launch_wanted wanted;
     launch_all_reduce all_reduce;
+    launch_route route;
+    launch_expert_in expert_in;
+    launch_expert_out expert_out;
     launch_op op;
   } as;
 } launch;

@@ -29,6 +29,7 @@ int64_t ga_weight_dim(const ga_hparams *p, weight_dim dim) {
   case DIM_QKV: return heads * d + kv * d + kv * dv;
   case DIM_O: return heads * dv;
   case DIM_HEAD: return d;
+  case DIM_HEADS: return heads;
   case DIM_VOCAB: return p->vocab;
   case DIM_CONTEXT: return p->context;
   case DIM_TYPES: return 2;
@@ -43,7 +44,8 @@ int32_t ga_weight_dims(const ga_hparams *p, weight_id id, int64_t dims[GA_WEIGHT
   int32_t n = 0;
   if (s->kind == KIND_STACK) dims[n++] = ga_weight_dim(p, DIM_EXPERTS);
   if (s->kind != KIND_VECTOR) dims[n++] = ga_weight_dim(p, s->rows);
-  dims[n++] = ga_weight_dim(p, s->cols);
+  const bool is_row_each = s->kind == KIND_VECTOR && s->rows == DIM_EXPERTS;
+  dims[n++] = ga_weight_dim(p, s->cols) * (is_row_each ? ga_weight_dim(p, DIM_EXPERTS) : 1);
   return n;
 }
 
@@ -95,6 +97,13 @@ ga_dtype ga_weight_dtype(const ga_model *model, ga_ctx *ctx, weight_kind kind, c
   return GA_F32;
 }
 
+int64_t ga_weight_pack_rows(const ga_weight *w) {
+  const int64_t rows = ga_weight_rows(w);
+  if (w->n_dims < 3) return rows;
+  enum { GROUP_ROWS = 16 }; /* ga_expert_gemm_desc.w_layout */
+  return rows % GROUP_ROWS ? 0 : w->dims[0] * rows;
+}
+
 ga_status ga_weight_describe(const ga_model *model, ga_ctx *ctx, weight_ref ref, ga_weight *out) {
   const weight_kind kind = ga_weight_specs[ref.id].kind;
   char name[GA_WEIGHT_NAME_BYTES];
@@ -103,6 +112,6 @@ ga_status ga_weight_describe(const ga_model *model, ga_ctx *ctx, weight_ref ref,
   *out = (ga_weight){.n_dims = 0};
   if (!t) return GA_OK;
   *out = ga_weight_of(&model->hparams, ref.id, ga_weight_dtype(model, ctx, kind, t));
-  if (kind != KIND_MATRIX) return GA_OK;
-  return ga_pack_choose(ctx, out->dtype, ga_weight_rows(out), ga_weight_cols(out), &out->layout, &bytes);
+  if ((kind != KIND_MATRIX && kind != KIND_STACK) || !ga_weight_pack_rows(out)) return GA_OK;
+  return ga_pack_choose(ctx, out->dtype, ga_weight_pack_rows(out), ga_weight_cols(out), &out->layout, &bytes);
 }

@@ -26,6 +26,7 @@ typedef enum weight_dim {
   DIM_QKV,
   DIM_O,
   DIM_HEAD,
+  DIM_HEADS,
   DIM_VOCAB,
   DIM_CONTEXT,
   DIM_TYPES,
@@ -47,44 +48,50 @@ typedef enum weight_dim {
   X(OUTPUT_B, "output.bias", KIND_VECTOR, DIM_ONE, DIM_VOCAB, false)
 
 /* Tensors of each layer N, whose names begin with "blk.N.". X has the id, name, kind, rows, columns, and whether the
- * tensor is a norm's weight. A vector with DIM_HEAD rows may be a matrix in the file, with one row for each head. */
-#define GA_LAYER_WEIGHTS(X)                                                              \
-  X(ATTN_NORM, "attn_norm.weight", KIND_VECTOR, DIM_ONE, DIM_WIDTH, true)                \
-  X(ATTN_NORM_B, "attn_norm.bias", KIND_VECTOR, DIM_ONE, DIM_WIDTH, false)               \
-  X(Q, "attn_q.weight", KIND_MATRIX, DIM_Q, DIM_WIDTH, false)                            \
-  X(K, "attn_k.weight", KIND_MATRIX, DIM_K, DIM_WIDTH, false)                            \
-  X(V, "attn_v.weight", KIND_MATRIX, DIM_V, DIM_WIDTH, false)                            \
-  X(Q_B, "attn_q.bias", KIND_VECTOR, DIM_ONE, DIM_Q, false)                              \
-  X(K_B, "attn_k.bias", KIND_VECTOR, DIM_ONE, DIM_K, false)                              \
-  X(V_B, "attn_v.bias", KIND_VECTOR, DIM_ONE, DIM_V, false)                              \
-  X(QKV, "attn_qkv.weight", KIND_MATRIX, DIM_QKV, DIM_WIDTH, false)                      \
-  X(QKV_B, "attn_qkv.bias", KIND_VECTOR, DIM_ONE, DIM_QKV, false)                        \
-  X(Q_NORM, "attn_q_norm.weight", KIND_VECTOR, DIM_ONE, DIM_HEAD, true)                  \
-  X(K_NORM, "attn_k_norm.weight", KIND_VECTOR, DIM_ONE, DIM_HEAD, true)                  \
-  X(Q_ROW_NORM, "attn_q_norm.weight", KIND_VECTOR, DIM_ONE, DIM_Q, true)                 \
-  X(K_ROW_NORM, "attn_k_norm.weight", KIND_VECTOR, DIM_ONE, DIM_K, true)                 \
-  X(Q_HEADS_NORM, "attn_q_norm.weight", KIND_VECTOR, DIM_HEAD, DIM_Q, true)              \
-  X(K_HEADS_NORM, "attn_k_norm.weight", KIND_VECTOR, DIM_HEAD, DIM_K, true)              \
-  X(O, "attn_output.weight", KIND_MATRIX, DIM_WIDTH, DIM_O, false)                       \
-  X(O_B, "attn_output.bias", KIND_VECTOR, DIM_ONE, DIM_WIDTH, false)                     \
-  X(ATTN_OUT_NORM, "attn_output_norm.weight", KIND_VECTOR, DIM_ONE, DIM_WIDTH, false)    \
-  X(ATTN_OUT_NORM_B, "attn_output_norm.bias", KIND_VECTOR, DIM_ONE, DIM_WIDTH, false)    \
-  X(POST_ATTN_NORM, "post_attention_norm.weight", KIND_VECTOR, DIM_ONE, DIM_WIDTH, true) \
-  X(FFN_NORM, "ffn_norm.weight", KIND_VECTOR, DIM_ONE, DIM_WIDTH, true)                  \
-  X(FFN_NORM_B, "ffn_norm.bias", KIND_VECTOR, DIM_ONE, DIM_WIDTH, false)                 \
-  X(GATE, "ffn_gate.weight", KIND_MATRIX, DIM_FF, DIM_WIDTH, false)                      \
-  X(UP, "ffn_up.weight", KIND_MATRIX, DIM_FF, DIM_WIDTH, false)                          \
-  X(GATE_UP, "ffn_up.weight", KIND_MATRIX, DIM_FF_TWICE, DIM_WIDTH, false)               \
-  X(DOWN, "ffn_down.weight", KIND_MATRIX, DIM_WIDTH, DIM_FF, false)                      \
-  X(GATE_B, "ffn_gate.bias", KIND_VECTOR, DIM_ONE, DIM_FF, false)                        \
-  X(UP_B, "ffn_up.bias", KIND_VECTOR, DIM_ONE, DIM_FF, false)                            \
-  X(DOWN_B, "ffn_down.bias", KIND_VECTOR, DIM_ONE, DIM_WIDTH, false)                     \
-  X(ROUTER, "ffn_gate_inp.weight", KIND_MATRIX, DIM_EXPERTS, DIM_WIDTH, false)           \
-  X(GATE_EXPERTS, "ffn_gate_exps.weight", KIND_STACK, DIM_EXPERT_FF, DIM_WIDTH, false)   \
-  X(UP_EXPERTS, "ffn_up_exps.weight", KIND_STACK, DIM_EXPERT_FF, DIM_WIDTH, false)       \
-  X(DOWN_EXPERTS, "ffn_down_exps.weight", KIND_STACK, DIM_WIDTH, DIM_EXPERT_FF, false)   \
-  X(LAYER_OUT_NORM, "layer_output_norm.weight", KIND_VECTOR, DIM_ONE, DIM_WIDTH, false)  \
-  X(LAYER_OUT_NORM_B, "layer_output_norm.bias", KIND_VECTOR, DIM_ONE, DIM_WIDTH, false)  \
+ * tensor is a norm's weight. A vector with DIM_HEAD rows may be a matrix in the file, with one row for each head. A
+ * vector with DIM_EXPERTS rows is a matrix in the file, whose rows follow each other in the vector. */
+#define GA_LAYER_WEIGHTS(X)                                                               \
+  X(ATTN_NORM, "attn_norm.weight", KIND_VECTOR, DIM_ONE, DIM_WIDTH, true)                 \
+  X(ATTN_NORM_B, "attn_norm.bias", KIND_VECTOR, DIM_ONE, DIM_WIDTH, false)                \
+  X(Q, "attn_q.weight", KIND_MATRIX, DIM_Q, DIM_WIDTH, false)                             \
+  X(K, "attn_k.weight", KIND_MATRIX, DIM_K, DIM_WIDTH, false)                             \
+  X(V, "attn_v.weight", KIND_MATRIX, DIM_V, DIM_WIDTH, false)                             \
+  X(Q_B, "attn_q.bias", KIND_VECTOR, DIM_ONE, DIM_Q, false)                               \
+  X(K_B, "attn_k.bias", KIND_VECTOR, DIM_ONE, DIM_K, false)                               \
+  X(V_B, "attn_v.bias", KIND_VECTOR, DIM_ONE, DIM_V, false)                               \
+  X(QKV, "attn_qkv.weight", KIND_MATRIX, DIM_QKV, DIM_WIDTH, false)                       \
+  X(QKV_B, "attn_qkv.bias", KIND_VECTOR, DIM_ONE, DIM_QKV, false)                         \
+  X(Q_NORM, "attn_q_norm.weight", KIND_VECTOR, DIM_ONE, DIM_HEAD, true)                   \
+  X(K_NORM, "attn_k_norm.weight", KIND_VECTOR, DIM_ONE, DIM_HEAD, true)                   \
+  X(Q_ROW_NORM, "attn_q_norm.weight", KIND_VECTOR, DIM_ONE, DIM_Q, true)                  \
+  X(K_ROW_NORM, "attn_k_norm.weight", KIND_VECTOR, DIM_ONE, DIM_K, true)                  \
+  X(Q_HEADS_NORM, "attn_q_norm.weight", KIND_VECTOR, DIM_HEAD, DIM_Q, true)               \
+  X(K_HEADS_NORM, "attn_k_norm.weight", KIND_VECTOR, DIM_HEAD, DIM_K, true)               \
+  X(O, "attn_output.weight", KIND_MATRIX, DIM_WIDTH, DIM_O, false)                        \
+  X(O_B, "attn_output.bias", KIND_VECTOR, DIM_ONE, DIM_WIDTH, false)                      \
+  X(ATTN_OUT_NORM, "attn_output_norm.weight", KIND_VECTOR, DIM_ONE, DIM_WIDTH, false)     \
+  X(ATTN_OUT_NORM_B, "attn_output_norm.bias", KIND_VECTOR, DIM_ONE, DIM_WIDTH, false)     \
+  X(POST_ATTN_NORM, "post_attention_norm.weight", KIND_VECTOR, DIM_ONE, DIM_WIDTH, true)  \
+  X(FFN_NORM, "ffn_norm.weight", KIND_VECTOR, DIM_ONE, DIM_WIDTH, true)                   \
+  X(FFN_NORM_B, "ffn_norm.bias", KIND_VECTOR, DIM_ONE, DIM_WIDTH, false)                  \
+  X(GATE, "ffn_gate.weight", KIND_MATRIX, DIM_FF, DIM_WIDTH, false)                       \
+  X(UP, "ffn_up.weight", KIND_MATRIX, DIM_FF, DIM_WIDTH, false)                           \
+  X(GATE_UP, "ffn_up.weight", KIND_MATRIX, DIM_FF_TWICE, DIM_WIDTH, false)                \
+  X(DOWN, "ffn_down.weight", KIND_MATRIX, DIM_WIDTH, DIM_FF, false)                       \
+  X(GATE_B, "ffn_gate.bias", KIND_VECTOR, DIM_ONE, DIM_FF, false)                         \
+  X(UP_B, "ffn_up.bias", KIND_VECTOR, DIM_ONE, DIM_FF, false)                             \
+  X(DOWN_B, "ffn_down.bias", KIND_VECTOR, DIM_ONE, DIM_WIDTH, false)                      \
+  X(SINKS, "attn_sinks.weight", KIND_VECTOR, DIM_ONE, DIM_HEADS, false)                   \
+  X(ROUTER, "ffn_gate_inp.weight", KIND_MATRIX, DIM_EXPERTS, DIM_WIDTH, false)            \
+  X(ROUTER_B, "ffn_gate_inp.bias", KIND_VECTOR, DIM_ONE, DIM_EXPERTS, false)              \
+  X(GATE_EXPERTS, "ffn_gate_exps.weight", KIND_STACK, DIM_EXPERT_FF, DIM_WIDTH, false)    \
+  X(UP_EXPERTS, "ffn_up_exps.weight", KIND_STACK, DIM_EXPERT_FF, DIM_WIDTH, false)        \
+  X(DOWN_EXPERTS, "ffn_down_exps.weight", KIND_STACK, DIM_WIDTH, DIM_EXPERT_FF, false)    \
+  X(GATE_EXPERTS_B, "ffn_gate_exps.bias", KIND_VECTOR, DIM_EXPERTS, DIM_EXPERT_FF, false) \
+  X(UP_EXPERTS_B, "ffn_up_exps.bias", KIND_VECTOR, DIM_EXPERTS, DIM_EXPERT_FF, false)     \
+  X(DOWN_EXPERTS_B, "ffn_down_exps.bias", KIND_VECTOR, DIM_EXPERTS, DIM_WIDTH, false)     \
+  X(LAYER_OUT_NORM, "layer_output_norm.weight", KIND_VECTOR, DIM_ONE, DIM_WIDTH, false)   \
+  X(LAYER_OUT_NORM_B, "layer_output_norm.bias", KIND_VECTOR, DIM_ONE, DIM_WIDTH, false)   \
   X(POST_FFN_NORM, "post_ffw_norm.weight", KIND_VECTOR, DIM_ONE, DIM_WIDTH, true)
 
 typedef enum weight_id {
@@ -134,6 +141,9 @@ const ga_weight *ga_weight_at(const ga_model *model, weight_ref w);
 ga_weight ga_weight_of(const ga_hparams *p, weight_id id, ga_dtype dtype);
 /* Returns the type in which ctx stores tensor t of the file. */
 ga_dtype ga_weight_dtype(const ga_model *model, ga_ctx *ctx, weight_kind kind, const ga_model_tensor *t);
+/* Returns the number of rows that ga_pack takes for a matrix, or for a whole stack of matrices. 0: it stays native,
+ * because a matrix of the stack has no whole number of packed groups of rows. */
+int64_t ga_weight_pack_rows(const ga_weight *w);
 /* Describes a tensor as it will be on ctx, before weights are loaded: without data. If the file has no such tensor,
  * *out has no dimensions. */
 GA_NODISCARD ga_status ga_weight_describe(const ga_model *model, ga_ctx *ctx, weight_ref w, ga_weight *out);

@@ -300,7 +300,7 @@ static ga_status load_promoted_table(loader *l, const ga_model_tensor *t, ga_wei
   return l->uploader ? tell(l, t->bytes) : GA_OK;
 }
 
-/* Tables and stacks: native on the device; in the map where that is host memory. */
+/* Tables, and stacks that stay native: as they are on the device; in the map where that is host memory. */
 static ga_status load_table(loader *l, const ga_model_tensor *t, ga_weight *m) {
   m->layout = GA_LAYOUT_NATIVE;
   if (m->dtype != t->view.dtype) return load_promoted_table(l, t, m);
@@ -315,6 +315,18 @@ static ga_status load_table(loader *l, const ga_model_tensor *t, ga_weight *m) {
   return ga_upload(
       l->uploader,
       &(ga_upload_source){.n = t->bytes, .file = l->model->file, .tensor = t, .tell = tell_piece, .user = l}, dst);
+}
+
+/* Stacks are packed as one matrix with the rows of all their matrices. */
+static ga_status load_stack(loader *l, const ga_model_tensor *t, ga_weight *m) {
+  const shard_cut whole = {.is_cut = false};
+  const int64_t rows = ga_weight_pack_rows(m);
+  if (!rows) return load_table(l, t, m);
+  ga_weight all = weight_matrix(rows, ga_weight_cols(m), m->dtype);
+  GA_TRY(load_matrix(l, t, CHANGE_NONE, &whole, &all));
+  m->data = all.data;
+  m->layout = all.layout;
+  return GA_OK;
 }
 
 /* Of a checked shape. */
@@ -376,6 +388,12 @@ static ga_status load_vector(loader *l, const ga_model_tensor *t, bool is_norm, 
 static ga_status check_shape(const ga_hparams *p, const weight_spec *spec, const ga_model_tensor *t,
                              bool is_transposed) {
   int64_t rows = ga_weight_dim(p, spec->rows), cols = ga_weight_dim(p, spec->cols);
+  if (spec->kind == KIND_VECTOR && spec->rows == DIM_EXPERTS) {
+    GA_REQUIRE(t->view.n_dims == 2 && t->view.dim[0] == rows && t->view.dim[1] == cols, GA_ERR_SHAPE,
+               "%s has %d dimensions, the first %lld; must be [%lld, %lld]", t->name, t->view.n_dims,
+               (long long)(t->view.n_dims ? t->view.dim[0] : 0), (long long)rows, (long long)cols);
+    return GA_OK;
+  }
   if (spec->kind == KIND_VECTOR) {
     const bool is_row_each = spec->rows == DIM_HEAD && t->view.n_dims == 2 && t->view.dim[1] == p->head_dim &&
                              t->view.dim[0] * p->head_dim == cols;
@@ -474,7 +492,9 @@ static ga_status load_one(loader *l, const weight_use *use, int32_t il) {
     const ga_dtype dtype =
         change == CHANGE_NONE ? ga_weight_dtype(l->model, l->placement->ctx, spec->kind, t) : t->view.dtype;
     *slot = ga_weight_of(p, use->id, dtype);
-    GA_TRY(spec->kind == KIND_MATRIX ? load_matrix(l, t, change, &cut, slot) : load_table(l, t, slot));
+    GA_TRY(spec->kind == KIND_MATRIX  ? load_matrix(l, t, change, &cut, slot)
+           : spec->kind == KIND_STACK ? load_stack(l, t, slot)
+                                      : load_table(l, t, slot));
   }
   return l->uploader && spec->kind != KIND_VECTOR ? GA_OK : tell(l, t->bytes); /* uploads tell of each piece */
 }
@@ -532,18 +552,17 @@ static ga_status need_of(const ga_model *model, ga_ctx *ctx, weight_id id, const
   const weight_spec *spec = &ga_weight_specs[id];
   const bool is_cut = weight_cut(model, id).is_cut;
   const ga_model_tensor *t = ga_model_file_find(model->file, name);
-  const bool is_native = spec->kind == KIND_TABLE || spec->kind == KIND_STACK;
   ga_layout layout = GA_LAYOUT_NATIVE;
   if (!t) return GA_OK; /* loading says whether it may be missing */
   const ga_dtype stored = spec->kind == KIND_VECTOR ? t->view.dtype : ga_weight_dtype(model, ctx, spec->kind, t);
   const ga_weight w = ga_weight_of(&model->hparams, id, stored);
   uint64_t bytes = spec->kind == KIND_VECTOR ? (uint64_t)ga_weight_cols(&w) * sizeof(float) : t->bytes;
   if (spec->kind != KIND_VECTOR) GA_TRY(check_weight_dtype(spec, t));
-  if (spec->kind == KIND_MATRIX)
-    GA_TRY(ga_pack_choose(ctx, stored, ga_weight_rows(&w), ga_weight_cols(&w), &layout, &bytes));
+  const bool is_packed = (spec->kind == KIND_MATRIX || spec->kind == KIND_STACK) && ga_weight_pack_rows(&w);
+  if (is_packed) GA_TRY(ga_pack_choose(ctx, stored, ga_weight_pack_rows(&w), ga_weight_cols(&w), &layout, &bytes));
   uint64_t staged = t->bytes;
   if (stored != t->view.dtype) GA_TRY(ga_dtype_bytes(stored, weight_elements(&w), &staged));
-  if (is_native) bytes = staged;
+  if (!is_packed && spec->kind != KIND_VECTOR) bytes = staged;
   const bool mapped = layout == GA_LAYOUT_NATIVE && !is_cut && spec->kind != KIND_VECTOR && stored == t->view.dtype &&
                       in_map(model, ctx, t);
   if (!mapped || spec->kind != KIND_TABLE) need->held += bytes; /* of tables in the map few rows are read */

@@ -24,7 +24,12 @@ typedef enum ga_gemm_row_flags {
   GA_GEMM_ROW_X_E4M3 = 256 /* supports GA_GEMM_X_E4M3 */
 } ga_gemm_row_flags;
 
+/* Flags of the kernels of products by experts, with the values and meaning that products of one matrix give them. */
+enum { GA_EXPERT_GEMM_ROW_Q15_ACT = GA_GEMM_ROW_Q15_ACT, GA_EXPERT_GEMM_ROW_BF16 = GA_GEMM_ROW_BF16 };
+
 /* Returns the ga_gemm_row_flags of a kernel; 0 for a kernel of another op. */
-static inline uint32_t ga_gemm_row_flags_of(const ga_kernel *k) { return k->op == GA_OP_gemm ? k->op_flags : 0; }
+static inline uint32_t ga_gemm_row_flags_of(const ga_kernel *k) {
+  return k->op == GA_OP_gemm || k->op == GA_OP_expert_gemm ? k->op_flags : 0;
+}
 
 #endif

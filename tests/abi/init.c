@@ -12,6 +12,7 @@
 #include "ga/collective.h"
 #include "ga/dist.h"
 #include "ga/engine.h"
+#include "ga/experts.h"
 #include "ga/gemm.h"
 #include "ga/launch.h"
 #include "ga/layer.h"

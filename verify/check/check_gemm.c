@@ -8,6 +8,8 @@
 #include "opdef/gemm_at.h"
 #include "ref/ref.h"
 #include "verify/check/check.h"
+#include "verify/check/error.h"
+#include "verify/check/packed.h"
 #include "verify/check/tensor_sum.h"
 
 #define Y_IS_RESIDUAL 1u     /* bit of c->bits */
@@ -197,42 +199,19 @@ static int64_t rows_of_part(const ga_gemm_fused_desc *d, int i) {
   return i == 0 || d->fused & GA_GEMM_FUSED_GATED ? d->plain.n : d->n_more[i - 1];
 }
 
-static const ga_kernel *pack_row(const check_case *c, int part, ga_pack_desc *p) {
+static ga_pack_desc pack_desc_of(const check_case *c, int part) {
   const ga_gemm_fused_desc *d = c->desc;
-  const ga_device *device = c->ctx->device;
-  *p = (ga_pack_desc)GA_PACK_DESC_INIT;
-  p->n = rows_of_part(d, part);
-  p->k = d->plain.k;
-  p->w_dtype = d->plain.w_dtype;
-  p->w_layout = d->plain.w_layout;
-  return ga_kernel_choose(device, NULL, GA_OP_pack, p);
-}
-
-static int64_t bytes_of_packed(const check_case *c, int part) {
-  ga_pack_desc p;
-  const ga_kernel *row = pack_row(c, part, &p);
-  return row ? (int64_t)row->out_bytes(row, &p, &c->ctx->device->caps) : 0;
+  ga_pack_desc p = GA_PACK_DESC_INIT;
+  p.n = rows_of_part(d, part);
+  p.k = d->plain.k;
+  p.w_dtype = d->plain.w_dtype;
+  p.w_layout = d->plain.w_layout;
+  return p;
 }
 
 static ga_status derive(check_case *c, int i) {
-  ga_pack_desc p;
-  const ga_kernel *row = pack_row(c, part_number(&c->row.arg[i]), &p);
-  const check_arg *native = &c->oracle.arg[i];
-  check_arg *packed = &c->row.arg[i];
-  size_t bytes = (size_t)check_count(packed);
-  void *src = NULL, *dst = NULL;
-  ga_status status;
-  GA_REQUIRE(row, GA_ERR_UNSUPPORTED, "no row packs these weights");
-  GA_TRY_OUT(ga_buffer_alloc(c->ctx, native->bytes, &src));
-  GA_TRY_OUT(ga_buffer_alloc(c->ctx, bytes, &dst));
-  GA_TRY_OUT(ga_copy_to_device(c->ctx, src, native->before, native->bytes, NULL));
-  ga_pack_io io = {.src = (char *)src + native->at, .dst = dst};
-  GA_TRY_OUT(row->launch(row, &p, &io, NULL, c->ctx->stream));
-  GA_TRY_OUT(ga_copy_to_host(c->ctx, packed->before + packed->at, dst, bytes, NULL));
-out:
-  ga_buffer_free(c->ctx, src);
-  ga_buffer_free(c->ctx, dst);
-  return status;
+  const ga_pack_desc p = pack_desc_of(c, part_number(&c->row.arg[i]));
+  return check_pack_weights(c, i, &p);
 }
 
 static void args_of_w(const check_case *c, const ga_gemm_fused_desc *d, check_args *a, const char *name, size_t io_at,
@@ -244,10 +223,8 @@ static void args_of_w(const check_case *c, const ga_gemm_fused_desc *d, check_ar
   if (((const ga_gemm_fused_desc *)c->desc)->plain.w_layout == GA_LAYOUT_NATIVE) return;
   w->derived = true;
   if (d->plain.w_layout == GA_LAYOUT_NATIVE) return;
-  w->dtype = GA_U8; /* the row's */
-  w->dim[0] = 1;
-  w->dim[1] = w->stride[0] = bytes_of_packed(c, part);
-  w->align = 256;
+  const ga_pack_desc p = pack_desc_of(c, part);
+  check_packed_arg(c, w, &p);
 }
 
 /* Rows that add a norm read 16 bytes at a time. */
@@ -521,13 +498,6 @@ static double norm_factor(const ga_gemm_fused_desc *d, const ga_gemm_fused_io *a
   return 1 / sqrt(sum / (double)d->plain.k + (double)d->norm_eps);
 }
 
-/* Expected square of what rounding to bf16 takes off x: its error is uniform over a step, 2^-7 of the power of two
- * below x. So it is up to 2^-8 of x just above such a power, and up to 2^-9 below the next. */
-static double bf16_rounding(double x) {
-  const double step = x == 0 ? 0 : check_ulp(GA_BF16, x);
-  return step * step / 12;
-}
-
 /* Of row `row` of X, which `factor` norms, by row col of w. */
 static sums sum_up(const check_case *c, const ga_gemm_fused_io *a, const void *matrix, int64_t row, int64_t col,
                    double factor) {
@@ -545,9 +515,9 @@ static sums sum_up(const check_case *c, const ga_gemm_fused_io *a, const void *m
     most = fmax(most, fabs(x));
     w2 += w * w;
     if (flags & GA_GEMM_ROW_BF16) {
-      if (x != check_round(GA_BF16, x)) s.squares += w * w * bf16_rounding(x);
+      if (x != check_round(GA_BF16, x)) s.squares += w * w * check_bf16_rounding(x);
       if (d->plain.w_dtype != GA_BF16)
-        s.squares += x * x * bf16_rounding(w); /* its parts are rounded, if not their sum */
+        s.squares += x * x * check_bf16_rounding(w); /* its parts are rounded, if not their sum */
     }
     if (flags & GA_GEMM_ROW_F16) s.squares += x * w * x * w * 0x1p-24 / 3; /* one factor, by up to 2^-12 of its size */
     row_most = fmax(row_most, isfinite(x) ? fabs(x) : 0);

@@ -34,6 +34,11 @@ double check_round(ga_dtype dtype, double x) {
   return ga_ref_load(dtype, &cell, 0);
 }
 
+double check_bf16_rounding(double x) {
+  const double step = x == 0 ? 0 : check_ulp(GA_BF16, x);
+  return step * step / 12;
+}
+
 /* As many equal elements have the same (sum w^2)^2 / sum w^4: 1 where one of them is far larger than all others. */
 static double effective_count(const double *got, const double *want, int64_t n) {
   double most = 0, squares = 0, fourths = 0;

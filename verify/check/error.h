@@ -27,6 +27,10 @@ double check_ulp(ga_dtype dtype, double x);
 /* Returns x rounded to the type dtype. */
 double check_round(ga_dtype dtype, double x);
 
+/* Returns the expected square of what rounding to bf16 takes off x. The error is uniform over a step, 2^-7 of the power
+ * of two below x. So it is up to 2^-8 of x just above such a power, and up to 2^-9 below the next. */
+double check_bf16_rounding(double x);
+
 void check_measure(const double *got, const double *want, const double *unit, int64_t n, check_error *out);
 
 /* Returns the largest part of its allowance that an error of `row` uses; at most 1 passes. The allowed error is

@@ -75,6 +75,7 @@ static bool equal_results(const check_case *c, uint8_t *const kept[CHECK_MAX_ARG
   for (int i = 0; i < c->row.n; i++) {
     const check_arg *arg = &c->row.arg[i];
     int64_t at;
+    if (arg->role == CHECK_OUT && c->expect != GA_OK) continue; /* a refused call leaves the poison of its run */
     if (arg->role == CHECK_IN || check_same(arg, kept[i], arg->after, &at)) continue;
     (void)snprintf(text, capacity, "%s[%lld] differs %s", arg->name, (long long)at, what);
     return false;

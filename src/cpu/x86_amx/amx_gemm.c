@@ -6,16 +6,12 @@
  * MEASURED  1.4 TFLOP/s a core at m 512, n = k = 576 (3.2 with all operands in the first-level cache, no widening)
  * BUDGET    tiles 0-3 sums, 4-5 X, 6-7 W: 4 loads for 4 products of 16 clocks each
  * REF       Intel AMX, Intel SDM vol. 1 chapter 18 */
-#include <immintrin.h>
-#include <stdatomic.h>
 #include <string.h>
 
-#include "cpu/x86_amx/amx_gemm.h"
+#include "cpu/x86_amx/amx_tiles.h"
 #include "cpu/x86_avx512/x16_avx512.h"
 
-#define TILE       GA_AMX_TILE_BYTES
 #define NEAR_BYTES (1024 * 1024) /* half of a second-level cache of 2 MiB */
-#define BLOCK      32            /* rows of X and of W that are multiplied together */
 
 typedef struct amx_job {
   const ga_gemm_desc *desc;
@@ -27,80 +23,17 @@ typedef struct amx_job {
   int64_t k_tiles, panels, panel_bytes, chunk;
 } amx_job;
 
-/* All eight tiles: 16 rows of 64 bytes. Constant data, because gcc 12 takes ldtilecfg for reading 8 bytes and drops the
- * other stores to a local. */
-static const struct {
-  uint8_t palette, start_row, reserved[14];
-  uint16_t row_bytes[16];
-  uint8_t rows[16];
-} tile_config = {.palette = 1, .row_bytes = {64, 64, 64, 64, 64, 64, 64, 64}, .rows = {16, 16, 16, 16, 16, 16, 16, 16}};
-
-static void configure(void) { _tile_loadconfig(&tile_config); }
-
-/* Tile instructions are not always known to the compiler as reading memory: keeps stores before and loads after. */
-GA_INLINE void order_tiles(void) { atomic_signal_fence(memory_order_seq_cst); }
-
-/* Sums of xt x wt tiles (1 or 2 each) over all of k into out [32][32]. X passes by while the same W is used again and
- * again: its loads carry the hint not to push W out of the first-level cache (measured: 10 % faster). */
-GA_INLINE void multiply_tiles(const int xt, const int wt, const uint8_t *x, const uint8_t *w, int64_t k_tiles,
-                              float *out) {
-  const uint8_t *x1 = x + k_tiles * TILE, *w1 = w + k_tiles * TILE;
-  order_tiles();
-  _tile_zero(0);
-  _tile_zero(1);
-  _tile_zero(2);
-  _tile_zero(3);
-  for (int64_t i = 0; i < k_tiles * TILE; i += TILE) {
-    _tile_stream_loadd(4, x + i, 64);
-    _tile_loadd(6, w + i, 64);
-    _tile_dpbf16ps(0, 4, 6);
-    if (wt == 2) {
-      _tile_loadd(7, w1 + i, 64);
-      _tile_dpbf16ps(1, 4, 7);
-    }
-    if (xt == 2) {
-      _tile_stream_loadd(5, x1 + i, 64);
-      _tile_dpbf16ps(2, 5, 6);
-      if (wt == 2) _tile_dpbf16ps(3, 5, 7);
-    }
-  }
-  _tile_stored(0, out, 4 * BLOCK);
-  if (wt == 2) _tile_stored(1, out + 16, 4 * BLOCK);
-  if (xt == 2) _tile_stored(2, out + 16 * BLOCK, 4 * BLOCK);
-  if (xt == 2 && wt == 2) _tile_stored(3, out + 16 * BLOCK + 16, 4 * BLOCK);
-  order_tiles();
-}
-
-static void multiply_block(int xt, int wt, const uint8_t *x, const uint8_t *w, int64_t k_tiles, float *out) {
-  if (xt == 2 && wt == 2)
-    multiply_tiles(2, 2, x, w, k_tiles, out);
-  else if (xt == 2)
-    multiply_tiles(2, 1, x, w, k_tiles, out);
-  else if (wt == 2)
-    multiply_tiles(1, 2, x, w, k_tiles, out);
-  else
-    multiply_tiles(1, 1, x, w, k_tiles, out);
-}
-
-/* 32 elements of one row as bf16; n of them are there. */
-GA_INLINE void convert_32(const float *x, int64_t n, uint8_t *to) {
-  const __mmask32 mask = n >= 32 ? ~0u : (1u << n) - 1;
-  const __m512 x0 = _mm512_maskz_loadu_ps((__mmask16)mask, x),
-               x1 = _mm512_maskz_loadu_ps((__mmask16)(mask >> 16), x + 16);
-  _mm512_storeu_si512(to, (__m512i)_mm512_cvtne2ps_pbh(x1, x0));
-}
-
 /* Rows [begin, end) of X; rows that pad the last tile are zeros. */
 static void convert_rows(void *arg, int64_t begin, int64_t end, int thread) {
   (void)thread;
   const amx_job *job = arg;
   const ga_gemm_desc *d = job->desc;
   for (int64_t r = begin; r < end; r++) {
-    uint8_t *to = job->x_tiles + r / 16 * job->k_tiles * TILE + r % 16 * 64;
+    uint8_t *to = job->x_tiles + r / 16 * job->k_tiles * GA_AMX_TILE_BYTES + r % 16 * 64;
     const float *x = (const float *)job->io->x + r * d->x_stride;
-    for (int64_t t = 0; t < job->k_tiles; t++, to += TILE) {
+    for (int64_t t = 0; t < job->k_tiles; t++, to += GA_AMX_TILE_BYTES) {
       if (r < d->m)
-        convert_32(x + 32 * t, d->k - 32 * t, to);
+        amx_convert_32(x + 32 * t, d->k - 32 * t, to);
       else
         memset(to, 0, 64);
     }
@@ -110,19 +43,20 @@ static void convert_rows(void *arg, int64_t begin, int64_t end, int thread) {
 /* `count` panels with all rows of X: 32 rows of X stay near while the panels pass in pairs. */
 static void multiply_panels(const amx_job *job, int64_t first, int64_t count, uint8_t *tiles) {
   const ga_gemm_desc *d = job->desc;
-  const int64_t panel_tiles = job->k_tiles * TILE;
-  GA_ALIGNED(64) float out[BLOCK * BLOCK];
+  const int64_t panel_tiles = job->k_tiles * GA_AMX_TILE_BYTES;
+  GA_ALIGNED(64) float out[GA_AMX_BLOCK * GA_AMX_BLOCK];
   for (int64_t p = 0; p < count; p++)
     job->impl->dequant((const uint8_t *)job->io->w + (first + p) * job->panel_bytes, d->k, tiles + p * panel_tiles);
-  for (int64_t row = 0; row < d->m; row += BLOCK) {
-    int64_t rows = ga_min_i64(BLOCK, d->m - row);
+  for (int64_t row = 0; row < d->m; row += GA_AMX_BLOCK) {
+    int64_t rows = ga_min_i64(GA_AMX_BLOCK, d->m - row);
     for (int64_t p = 0; p < count; p += 2) {
       int wt = p + 1 < count ? 2 : 1;
-      multiply_block(rows > 16 ? 2 : 1, wt, job->x_tiles + row / 16 * panel_tiles, tiles + p * panel_tiles,
-                     job->k_tiles, out);
+      amx_multiply(rows > 16 ? 2 : 1, wt, job->x_tiles + row / 16 * panel_tiles, tiles + p * panel_tiles, job->k_tiles,
+                   out);
       for (int i = 0; i < wt; i++) {
         int64_t col = (first + p + i) * GA_X16_ROWS;
-        ga_x16_epilogue_avx512(d, job->io, row, rows, col, ga_min_i64(GA_X16_ROWS, d->n - col), out + 16 * i, BLOCK);
+        ga_x16_epilogue_avx512(d, job->io, row, rows, col, ga_min_i64(GA_X16_ROWS, d->n - col), out + 16 * i,
+                               GA_AMX_BLOCK);
       }
     }
   }
@@ -130,9 +64,9 @@ static void multiply_panels(const amx_job *job, int64_t first, int64_t count, ui
 
 static void multiply_chunk(void *arg, int64_t i, int thread) {
   const amx_job *job = arg;
-  configure();
+  amx_configure();
   multiply_panels(job, i * job->chunk, ga_min_i64(job->chunk, job->panels - i * job->chunk),
-                  job->w_tiles + thread * job->chunk * job->k_tiles * TILE);
+                  job->w_tiles + thread * job->chunk * job->k_tiles * GA_AMX_TILE_BYTES);
   _tile_release();
 }
 
@@ -141,13 +75,13 @@ static void multiply_chunk(void *arg, int64_t i, int thread) {
 static int64_t chunk_panels(const ga_gemm_desc *d, int threads) {
   const int64_t k_bytes = ga_div_up(d->k, 32) * 64, panels = ga_div_up(d->n, GA_X16_ROWS);
   if (d->m * k_bytes <= NEAR_BYTES) return 2;
-  int64_t pairs = ga_min_i64(NEAR_BYTES / 2 / (k_bytes * BLOCK), ga_div_up(panels, 8 * threads));
+  int64_t pairs = ga_min_i64(NEAR_BYTES / 2 / (k_bytes * GA_AMX_BLOCK), ga_div_up(panels, 8 * threads));
   return 2 * ga_max_i64(1, pairs);
 }
 
 static uint64_t amx_x_bytes(const ga_gemm_desc *d) {
   uint64_t bytes;
-  bool fits = ga_mul_ok((uint64_t)ga_div_up(d->m, 16) * TILE, (uint64_t)ga_div_up(d->k, 32), &bytes);
+  bool fits = ga_mul_ok((uint64_t)ga_div_up(d->m, 16) * GA_AMX_TILE_BYTES, (uint64_t)ga_div_up(d->k, 32), &bytes);
   return fits ? bytes : UINT64_MAX;
 }
 
@@ -155,7 +89,7 @@ uint64_t ga_cpu_gemm_amx_workspace(const ga_kernel *kernel, const void *desc, co
   (void)kernel;
   const ga_gemm_desc *d = desc;
   uint64_t threads = caps->threads > 1 ? (uint64_t)caps->threads : 1, bytes;
-  uint64_t panel = (uint64_t)ga_div_up(d->k, 32) * TILE;
+  uint64_t panel = (uint64_t)ga_div_up(d->k, 32) * GA_AMX_TILE_BYTES;
   if (!ga_mul_ok(threads * (uint64_t)chunk_panels(d, (int)threads), panel, &bytes)) return UINT64_MAX;
   return ga_add_ok(bytes, amx_x_bytes(d), &bytes) ? bytes : UINT64_MAX;
 }

@@ -67,6 +67,11 @@ GA_NODISCARD ga_status hparams_float(const ga_model_file *file, const ga_hparams
                                      double least, double most, float *out);
 /* Reads the number of experts, the number that each token uses, and their width. */
 GA_NODISCARD ga_status hparams_experts(const ga_model_file *file, ga_hparams *p);
+/* Returns whether the file has a number of experts above 0. */
+bool hparams_has_experts(const ga_model_file *file, const ga_hparams *p);
+/* Reads the numbers of experts and how they are chosen. usual: what the architecture does where the file says nothing.
+ * GA_ERR_UNSUPPORTED: more experts than ga_route takes. */
+GA_NODISCARD ga_status hparams_router(const ga_model_file *file, const ga_router *usual, ga_hparams *p);
 /* Sets has_head_norms: W_Q_HEADS_NORM and W_K_HEADS_NORM must be in all layers or in none. */
 GA_NODISCARD ga_status hparams_head_norms(const ga_model_file *file, ga_hparams *p);
 /* Reads the factor of attention's logits if the file has it; hparams_sizes sets the default. */

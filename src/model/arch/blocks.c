@@ -72,6 +72,12 @@ value_id block_ffn(graph_builder *b, value_id h, int32_t act) {
   return build_linear(b, build_act(b, act, up), W_DOWN, build_if_present(b, W_DOWN_B));
 }
 
+value_id block_experts(graph_builder *b, value_id h, int32_t act) {
+  const value_id logits = build_linear(b, h, W_ROUTER, build_if_present(b, W_ROUTER_B)); /* [T, n_experts] */
+  const value_id route = build_route(b, logits, W_NONE);
+  return build_expert_out(b, build_expert_in(b, h, route, act), route);
+}
+
 /* --- layers --- */
 
 value_id block_layer_norm_decoder(graph_builder *b, value_id x, int32_t window, int32_t act) {

@@ -36,6 +36,10 @@ value_id block_joined_ffn(graph_builder *b, value_id h, int32_t act);
 /* Returns [T, d] = W_down act(W_up h). */
 value_id block_ffn(graph_builder *b, value_id h, int32_t act);
 
+/* Returns [T, d] = the weighted sum of W_down (act(W_gate h) * W_up h) over the experts that each token chooses by
+ * W_router h. Biases are added where the file has them. */
+value_id block_experts(graph_builder *b, value_id h, int32_t act);
+
 /* Appends a decoder layer with layer norms before attention and before an ungated feed-forward: x [T, d] -> [T, d]. */
 value_id block_layer_norm_decoder(graph_builder *b, value_id x, int32_t window, int32_t act);
 

@@ -3,8 +3,10 @@
  * and Qwen2.5 (arXiv 2407.10671) add biases to q, k and v. Qwen3, dense (arXiv 2505.09388), has no biases,
  * RMS-normalises each head of q and k before rotation, and its D is not d / Hq. Granite, dense (IBM 2024), scales
  * embeddings, attention, what blocks add, and logits. SmolLM3 (Hugging Face 2025) does not rotate in every fourth layer
- * (arXiv 2501.18795). Ministral 3 (Mistral 2025), mistral3 in files, is Mistral with yarn that keeps sizes. */
+ * (arXiv 2501.18795). Ministral 3 (Mistral 2025), mistral3 in files, is Mistral with yarn that keeps sizes. Mixtral
+ * (arXiv 2401.04088) is Mistral with experts in place of one feed-forward, and granitemoe is Granite with them. */
 #include "base/status.h"
+#include "ga/experts.h"
 #include "ga/gemm.h"
 #include "model/arch/arch.h"
 #include "model/arch/blocks.h"
@@ -16,7 +18,28 @@ static value_id build_with(graph_builder *b, value_id x, bool head_norms) {
   if (head_norms) block_norm_heads(b, &t);
   if (!p->no_rope[b->layer]) block_rotate(b, &t, false);
   x = build_add(b, x, block_attention(b, t, p->window, share));
-  return build_add(b, x, block_gated_ffn(b, build_rms_norm(b, x, W_FFN_NORM), GA_ACT_SILU, share));
+  const value_id h = build_rms_norm(b, x, W_FFN_NORM);
+  if (!p->n_experts) return build_add(b, x, block_gated_ffn(b, h, GA_ACT_SILU, share));
+  const value_id y = block_experts(b, h, GA_ACT_SILU);
+  return build_add(b, x, share == 1 ? y : build_scale(b, y, share));
+}
+
+/* A layer has experts, or one feed-forward. */
+static bool llama_has_weight(const ga_hparams *p, weight_id id, int32_t layer) {
+  (void)layer;
+  switch (id) {
+  case W_GATE:
+  case W_UP:
+  case W_DOWN:
+  case W_GATE_B:
+  case W_UP_B:
+  case W_DOWN_B: return !p->n_experts;
+  case W_ROUTER:
+  case W_GATE_EXPERTS:
+  case W_UP_EXPERTS:
+  case W_DOWN_EXPERTS: return p->n_experts > 0;
+  default: return true;
+  }
 }
 
 static value_id llama_layer(graph_builder *b, value_id x) { return build_with(b, x, false); }
@@ -39,7 +62,13 @@ static ga_status read_with(const ga_model_file *file, const char *pairs, ga_hpar
   return hparams_eps(file, "attention.layer_norm_rms_epsilon", p);
 }
 
-static ga_status read_llama(const ga_model_file *file, ga_hparams *p) { return read_with(file, "norm", p); }
+/* Mixtral has the name of Llama in files. A token's weights are the softmax over all experts, divided by their sum over
+ * the chosen ones. */
+static ga_status read_llama(const ga_model_file *file, ga_hparams *p) {
+  static const ga_router mixtral = {.scores = GA_ROUTE_SOFTMAX, .renorm = GA_ROUTE_RENORM_SUM, .scale = 1};
+  GA_TRY(read_with(file, "norm", p));
+  return hparams_has_experts(file, p) ? hparams_router(file, &mixtral, p) : GA_OK;
+}
 static ga_status read_qwen(const ga_model_file *file, ga_hparams *p) { return read_with(file, "neox", p); }
 
 static ga_status read_granite(const ga_model_file *file, ga_hparams *p) {
@@ -51,6 +80,13 @@ static ga_status read_granite(const ga_model_file *file, ga_hparams *p) {
   GA_TRY(hparams_float(file, p, "logit_scale", 1, 1e-6, 1e6, &divisor));
   p->logit_scale = 1 / divisor;
   return GA_OK;
+}
+
+/* A token's weights are the softmax over its chosen experts. */
+static ga_status read_granitemoe(const ga_model_file *file, ga_hparams *p) {
+  static const ga_router router = {.scores = GA_ROUTE_SOFTMAX_CHOSEN, .scale = 1};
+  GA_TRY(read_granite(file, p));
+  return hparams_router(file, &router, p);
 }
 
 /* GGUF files state no layers: llama.cpp has every fourth. */
@@ -85,21 +121,41 @@ static ga_status read_mistral3(const ga_model_file *file, ga_hparams *p) {
 }
 
 static const weight_use llama_weights[] = {
-    {W_TOKEN_EMBD, REQUIRED}, {W_OUTPUT_NORM, REQUIRED}, {W_OUTPUT, OPTIONAL}, {W_ATTN_NORM, REQUIRED},
-    {W_Q, REQUIRED},          {W_K, REQUIRED},           {W_V, REQUIRED},      {W_Q_B, OPTIONAL},
-    {W_K_B, OPTIONAL},        {W_V_B, OPTIONAL},         {W_O, REQUIRED},      {W_O_B, OPTIONAL},
-    {W_FFN_NORM, REQUIRED},   {W_GATE, REQUIRED},        {W_UP, REQUIRED},     {W_DOWN, REQUIRED},
-    {W_GATE_B, OPTIONAL},     {W_UP_B, OPTIONAL},        {W_DOWN_B, OPTIONAL},
+    {W_TOKEN_EMBD, REQUIRED},
+    {W_OUTPUT_NORM, REQUIRED},
+    {W_OUTPUT, OPTIONAL},
+    {W_ATTN_NORM, REQUIRED},
+    {W_Q, REQUIRED},
+    {W_K, REQUIRED},
+    {W_V, REQUIRED},
+    {W_Q_B, OPTIONAL},
+    {W_K_B, OPTIONAL},
+    {W_V_B, OPTIONAL},
+    {W_O, REQUIRED},
+    {W_O_B, OPTIONAL},
+    {W_FFN_NORM, REQUIRED},
+    {W_GATE, REQUIRED},
+    {W_UP, REQUIRED},
+    {W_DOWN, REQUIRED},
+    {W_GATE_B, OPTIONAL},
+    {W_UP_B, OPTIONAL},
+    {W_DOWN_B, OPTIONAL},
+    {W_ROUTER, REQUIRED},
+    {W_GATE_EXPERTS, REQUIRED},
+    {W_UP_EXPERTS, REQUIRED},
+    {W_DOWN_EXPERTS, REQUIRED},
 };
 const ga_arch_desc ga_arch_llama = {.name = "llama",
                                     .weights = llama_weights,
                                     .n_weights = GA_COUNT_OF(llama_weights),
+                                    .has_weight = llama_has_weight,
                                     .read = read_llama,
                                     .build = build_llama};
 
 const ga_arch_desc ga_arch_mistral3 = {.name = "mistral3",
                                        .weights = llama_weights,
                                        .n_weights = GA_COUNT_OF(llama_weights),
+                                       .has_weight = llama_has_weight,
                                        .read = read_mistral3,
                                        .build = build_llama};
 
@@ -136,6 +192,26 @@ const ga_arch_desc ga_arch_granite = {.name = "granite",
                                       .n_weights = GA_COUNT_OF(plain_weights),
                                       .read = read_granite,
                                       .build = build_llama};
+static const weight_use granitemoe_weights[] = {
+    {W_TOKEN_EMBD, REQUIRED},
+    {W_OUTPUT_NORM, REQUIRED},
+    {W_OUTPUT, OPTIONAL},
+    {W_ATTN_NORM, REQUIRED},
+    {W_Q, REQUIRED},
+    {W_K, REQUIRED},
+    {W_V, REQUIRED},
+    {W_O, REQUIRED},
+    {W_FFN_NORM, REQUIRED},
+    {W_ROUTER, REQUIRED},
+    {W_GATE_EXPERTS, REQUIRED},
+    {W_UP_EXPERTS, REQUIRED},
+    {W_DOWN_EXPERTS, REQUIRED},
+};
+const ga_arch_desc ga_arch_granitemoe = {.name = "granitemoe",
+                                         .weights = granitemoe_weights,
+                                         .n_weights = GA_COUNT_OF(granitemoe_weights),
+                                         .read = read_granitemoe,
+                                         .build = build_llama};
 const ga_arch_desc ga_arch_smollm3 = {.name = "smollm3",
                                       .weights = plain_weights,
                                       .n_weights = GA_COUNT_OF(plain_weights),

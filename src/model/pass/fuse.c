@@ -68,7 +68,7 @@ static bool is_rms(const node_norm *norm) { return norm->form == GA_NORM_RMS && 
 
 /* Rows of a value as fused_class has them. */
 static int32_t class_of(const fuser *f, value_id v) {
-  return f->graph->values[v].rows == ROWS_TOKENS ? f->target->tokens : f->target->wanted;
+  return (int32_t)graph_rows(f->graph, f->graph->values[v].rows, f->target->tokens, f->target->wanted);
 }
 
 /* --- groups --- */
@@ -317,6 +317,18 @@ static ga_status match_norm_add(fuser *f, const ga_node *norm, group *g) {
   return GA_OK;
 }
 
+/* --- pattern: experts add their sums to something --- */
+
+static ga_status match_experts_add(fuser *f, const ga_node *experts, group *g) {
+  const ga_node *add = only_user(f, experts->y, NODE_ADD);
+  if (!add || add->as.add.b != experts->y) return GA_OK;
+  group_launch(f, g, LAUNCH_EXPERT_OUT, experts)->as.expert_out =
+      (launch_expert_out){.node = experts->as.expert_out, .residual = add->as.add.a, .y = add->y};
+  join_group(f, g, experts);
+  join_group(f, g, add);
+  return GA_OK;
+}
+
 /* --- pattern: a product with the activation and the addition after it --- */
 
 static ga_status match_epilogue(fuser *f, const ga_node *linear, group *g) {
@@ -387,6 +399,17 @@ static ga_status match_alone(fuser *f, const ga_node *node, group *g) {
     group_launch(f, g, LAUNCH_ALL_REDUCE, node)->as.all_reduce =
         (launch_all_reduce){.x = node->as.all_reduce.x, .y = node->y};
     return GA_OK;
+  case NODE_ROUTE:
+    group_launch(f, g, LAUNCH_ROUTE, node)->as.route = (launch_route){.node = node->as.route, .y = node->y};
+    return GA_OK;
+  case NODE_EXPERT_IN:
+    group_launch(f, g, LAUNCH_EXPERT_IN, node)->as.expert_in =
+        (launch_expert_in){.node = node->as.expert_in, .y = node->y};
+    return GA_OK;
+  case NODE_EXPERT_OUT:
+    group_launch(f, g, LAUNCH_EXPERT_OUT, node)->as.expert_out =
+        (launch_expert_out){.node = node->as.expert_out, .residual = NO_VALUE, .y = node->y};
+    return GA_OK;
   case NODE_OP:
     group_launch(f, g, LAUNCH_OP, node)->as.op = (launch_op){.node = node->as.op, .y = node->y};
     return GA_OK;
@@ -410,6 +433,7 @@ static const fuse_pattern patterns[] = {
                                            the addition before it */
     {NODE_ATTENTION, match_rotated_store}, /* (norms of heads ->) rotations of q and k -> attention with memory */
     {NODE_NORM, match_norm_add},           /* norm -> addition */
+    {NODE_EXPERT_OUT, match_experts_add},  /* sums over experts -> addition */
     {NODE_LINEAR, match_epilogue},         /* product (-> activation) (-> addition) */
 };
 

@@ -27,7 +27,7 @@ typedef struct memory_planner {
 
 static int64_t value_bytes(const ga_model_graph *graph, value_id v, memory_rows rows) {
   const ga_value *value = &graph->values[v];
-  const int64_t n = value->rows == ROWS_TOKENS ? rows.tokens : rows.wanted;
+  const int64_t n = graph_rows(graph, value->rows, rows.tokens, rows.wanted);
   return (int64_t)ga_round_up((size_t)(n * value->cols) * sizeof(float), PLACE_ALIGN);
 }
 

@@ -62,8 +62,9 @@ shard_cut shard_cut_of(const ga_hparams *whole, const ga_hparams *part, int32_t 
 
 /* --- graphs --- */
 
-/* Declared ops say nothing of parts that ranks could have. */
+/* Declared ops say nothing of parts that ranks could have. Experts are not divided among ranks. */
 static ga_status shardable_nodes(const ga_model_graph *g) {
+  GA_REQUIRE(!g->n_chosen, GA_ERR_UNSUPPORTED, "layers with experts are not split by tensors");
   for (int32_t i = 0; i < g->n_nodes; i++)
     GA_REQUIRE(g->nodes[i].kind != NODE_OP, GA_ERR_UNSUPPORTED, "layer %d has %s, which is not split by tensors",
                g->nodes[i].layer, g->nodes[i].as.op.op->name);

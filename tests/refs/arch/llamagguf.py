@@ -63,3 +63,38 @@ def gated(h, one):
 
 def logits(w, ids):
     return decoder_logits(w, ids, gated)
+
+
+EXPERTS, CHOSEN, EXPERT_FF = 8, 3, 32
+
+
+def expert_sizes(arch):
+    """Metadata of a decoder of this shape with experts in place of one feed-forward."""
+    return sizes(arch) | {f"{arch}.expert_count": ("u32", EXPERTS), f"{arch}.expert_used_count": ("u32", CHOSEN),
+                          f"{arch}.expert_feed_forward_length": ("u32", EXPERT_FF)}
+
+
+def expert_shapes():
+    return {"ffn_gate_inp": (EXPERTS, WIDTH), "ffn_gate_exps": (EXPERTS, EXPERT_FF, WIDTH), "ffn_up_exps": (EXPERTS, EXPERT_FF, WIDTH),
+            "ffn_down_exps": (EXPERTS, WIDTH, EXPERT_FF)}
+
+
+def softmax(z):
+    s = np.exp(z - z.max())
+    return s / s.sum()
+
+
+def experts(h, one, weights_of):
+    """weights_of(logits of a token, the experts with the largest ones) are the factors of these experts' outputs."""
+    out = np.zeros_like(h)
+    for t, (x, z) in enumerate(zip(h, h @ one["ffn_gate_inp"].T)):
+        chosen = np.argsort(-z, kind="stable")[:CHOSEN]
+        for e, weight in zip(chosen, weights_of(z, chosen)):
+            y = silu(one["ffn_gate_exps"][e] @ x) * (one["ffn_up_exps"][e] @ x)
+            out[t] += weight * (one["ffn_down_exps"][e] @ y)
+    return out
+
+
+def share_of_chosen(z, chosen):
+    """Softmax over all experts, divided by its sum over the chosen ones."""
+    return softmax(z)[chosen] / softmax(z)[chosen].sum()
