@@ -15,7 +15,7 @@ typedef struct create_args {
   bool force;
 } create_args;
 
-/* A name that -m would take for something else cannot be that of a named model. */
+/* Checks the name of a new named model: -m must not take it for another model. Writes the path of its Modelfile. */
 static ga_status check_named_name(const char *name, bool force, char *path, size_t capacity) {
   char dir[3072], other[4096];
   REQUIRE(named_is_name(name), GA_ERR_ARG,

@@ -94,7 +94,7 @@ static ga_status copy_profile_text(const char *text, const char **out) {
   return *out ? GA_OK : fail_nomem("model", strlen(text));
 }
 
-/* Adds what the Modelfile of a named model has. */
+/* Adds the values of a named model's Modelfile to a profile. */
 static ga_status add_modelfile(const modelfile *m, sv_profile *out) {
   sv_text printed = {0};
   char *source = NULL;

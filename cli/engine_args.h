@@ -96,8 +96,8 @@ void engine_model_name(const engine_args *a, char *name, size_t capacity);
 /* Finds the format of the model's tool calls, and whether it writes reasoning, by the markers in its chat template:
  * that of the profile, else the model's own. --tool-call-parser and --no-reasoning have precedence. */
 ga_status engine_formats(const engine_args *a, const sv_profile *profile, tool_format *tools, bool *thinks);
-/* Finds the model's profile: the chat template of --chat-template, what the Modelfile of a named model has, and the
- * defaults of sampling. Defaults are those of a Modelfile, else those of the model's files, else those of `ga run`. The
+/* Finds the model's profile: the chat template of --chat-template, the values of a named model's Modelfile, and the
+ * defaults of sampling. Defaults come from the Modelfile, else from the model's files, else from `ga run`. The
  * caller releases *out with sv_profile_free. */
 ga_status engine_profile(const engine_args *a, sv_profile *out);
 /* Checks options that depend on each other. Returns 0, or an exit code after printing an error. name: the command's

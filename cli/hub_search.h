@@ -18,7 +18,7 @@ typedef struct hub_repo {
 } hub_repo;
 
 /* Finds repositories whose names contain the words of `text` and that have files of a format ("gguf" or "safetensors"),
- * those with most downloads first. most: at most so many. seconds: the search fails after this time; 0 = no limit. The
+ * ordered by downloads. most: at most so many. seconds: the search fails after this time; 0 = no limit. The
  * caller frees *out with free. */
 ga_status hub_search(const char *text, const char *format, int64_t most, long seconds, hub_repo **out, size_t *n);
 

@@ -134,7 +134,7 @@ static ga_status print_model(const opened *opened_model, bool json) {
   return GA_OK;
 }
 
-/* Prints what a named model adds to the one that it is made of. */
+/* Prints the Modelfile of a named model, indented. */
 static void print_named_parts(const modelfile *m) {
   sv_text text = {0};
   if (!m->from) return;

@@ -121,17 +121,18 @@ static char *copy_trimmed(const char *p, size_t n) {
   return copy_bytes(p, n);
 }
 
-/* Takes what stands between three quotes on each side; r->at is behind the first ones. */
+/* Takes the text between three quotes on each side. r->at is after the opening quotes, and then at the line's end. */
 static ga_status take_quoted(reader *r, char **out) {
   if (*r->at == '\n') r->at++, r->lines_more++; /* the text may begin on a line of its own */
   const char *end = strstr(r->at, QUOTES);
   if (!end) return refuse_at(r, "the three quotes that end the text are missing");
   const char *rest = end + strlen(QUOTES), *stop = rest + strcspn(rest, "\n");
   if (rest + strspn(rest, " \t") < stop) return refuse_at(r, "there is text after the three quotes that end it");
-  *out = copy_bytes(r->at, (size_t)(end - r->at));
+  const size_t n = (size_t)(end - r->at);
+  *out = copy_bytes(r->at, n);
   for (const char *p = r->at; p < end; p++) r->lines_more += *p == '\n';
   r->at = stop;
-  return *out ? GA_OK : fail_nomem(r->label, (size_t)(end - r->at));
+  return *out ? GA_OK : fail_nomem(r->label, n);
 }
 
 /* Takes the value that follows on the line, or between three quotes, without its quotes. r->at is then at the line's
@@ -218,6 +219,7 @@ static ga_status take_parameter(reader *r, modelfile *m) {
   if (!name) return fail_nomem(r->label, n);
   r->at += n;
   ga_status status = *name ? take_modelfile_value(r, &value) : refuse_at(r, "PARAMETER has no name");
+  if (status == GA_OK && !*value) status = refuse_at(r, "the value is missing");
   if (status == GA_OK && !strcasecmp(name, "stop")) {
     if (m->n_stop == MODELFILE_STOPS) status = refuse_at(r, "there are more than 16 stop texts");
     if (status == GA_OK) m->stop[m->n_stop++] = value, value = NULL;
@@ -256,7 +258,7 @@ static ga_status take_instruction(reader *r, modelfile *m) {
   return refuse_instruction(r, word);
 }
 
-/* Makes line ends of Windows those of Unix. */
+/* Replaces the line ends of Windows by line feeds. */
 static void drop_returns(char *text) {
   char *to = text;
   for (const char *p = text; *p; p++)
@@ -305,7 +307,7 @@ static void put_modelfile_value(sv_text *out, const char *before, const char *na
   sv_putf(out, "%s%s ", before, name);
   if (is_plain)
     sv_putf(out, "%s\n", value);
-  else /* a line end directly behind the first quotes does not count */
+  else /* a line end directly after the opening quotes is dropped by the reader */
     sv_putf(out, QUOTES "%s%s%s" QUOTES "\n", *value == '\n' ? "\n" : "", value,
             n && value[n - 1] == '"' ? "\n" : ""); /* licences that were joined may end with a quote */
 }

@@ -29,7 +29,7 @@ ga_status modelfile_parse(const char *text, size_t bytes, const char *label, mod
 /* Makes a Modelfile without anything, for modelfile_inherit and modelfile_free. */
 modelfile modelfile_empty(void);
 void modelfile_free(modelfile *m);
-/* Takes over from `base` what m does not have, and its FROM in any case. */
+/* Moves values from `base` that m does not have, and FROM in any case. */
 void modelfile_inherit(modelfile *m, modelfile *base);
 /* Writes the text that modelfile_parse reads as m. */
 void modelfile_print(const modelfile *m, sv_text *out);

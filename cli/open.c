@@ -30,7 +30,7 @@ static ga_status find_files(const char *model, char *path, size_t capacity) {
   return ga_hub_is_name(model) ? find_or_fetch(model, path, capacity) : ga_model_path(model, path, capacity);
 }
 
-/* Finds what a named model is made of: a path, or a name, whatever lies where the program runs. */
+/* Finds the files of a named model's FROM. Files in the current directory are not considered. */
 static ga_status find_base(const char *from, char *path, size_t capacity) {
   char dir[3072];
   const char *file = from;

@@ -43,7 +43,7 @@ ga_status pull_place(const pull_address *address, const char *goal);
  * model's files are printed on stdout instead. */
 ga_status pull_hub(const char *source, bool list_only, bool force, char *path, size_t capacity);
 /* Sets the error text for a source that is neither a known model nor an address. The text has names that may be meant:
- * known ones, and what the hub finds within a few seconds. Returns GA_ERR_ARG. */
+ * known ones, and results of the hub within a few seconds. Returns GA_ERR_ARG. */
 ga_status pull_refuse_source(const char *source);
 /* Creates, opens and locks a .part file, a plan file or a folder of packages, until *fd is closed. Only the process
  * with the lock can download or remove it. Returns GA_ERR_STATE if another process has the lock. */

@@ -1,4 +1,4 @@
-/* What `ga pull` answers to a name that it does not know. */
+/* Suggestions after a name that `ga pull` does not know. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -78,6 +78,7 @@ static ga_status prompt_ids(const run_args *a, const opened *o, const char *prom
   REQUIRE(bytes, GA_ERR_ARG, "the prompt is empty; --no-template starts from nothing");
   REQUIRE(strlen(prompt) == bytes, GA_ERR_ARG, "the prompt has a NUL byte; use --no-template");
   const char *system = a->system ? a->system : o->named.system;
+  if (!a->system && system && !*system) system = NULL; /* a Modelfile that takes the one of its base away */
   ga_chat_message messages[2] = {{"system", system}, {"user", prompt}};
   return chat_ids(o, system ? messages : messages + 1, system ? 2 : 1, ids, n);
 }
@@ -138,7 +139,7 @@ static ga_status finish_run(const run_args *a, opened *o, sink *s, const ga_gene
   return GA_OK;
 }
 
-/* Prints that the prompt is continued and not answered, where nobody asked for that. */
+/* Prints that the prompt is continued and not answered, unless an option asks for it. */
 static void tell_completion(const run_args *a, const opened *o) {
   if (a->no_template || a->quiet || a->json || uses_template(a, o)) return;
   words_print(stderr, 2, "(no chat template: the model continues the prompt; --chat-template NAME makes it answer)\n");

@@ -1,4 +1,4 @@
-/* ga search: models by words of their names, among those that ga knows and those of the hub. */
+/* ga search: finds models by words of their names, in the table of known models and on the hub. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -81,7 +81,7 @@ static ga_status check_named(const serve_models *m, const char *name, char *path
 }
 
 static ga_status add_named_of_folder(void *user, const char *name, const char *modelfile_path) {
-  char path[4096]; /* the Modelfile's path, not the name, which may also be that of a file where the program runs */
+  char path[4096]; /* found by the Modelfile's path, since a file in the current directory may have the model's name */
   if (check_named(user, modelfile_path, path, sizeof path) == GA_OK)
     return add_source(user, name, path, modelfile_path);
   char *why = cmd_escape_text(ga_error_text());
@@ -90,7 +90,7 @@ static ga_status add_named_of_folder(void *user, const char *name, const char *m
   return GA_OK;
 }
 
-/* Returns whether a folder is that of the program's models, where named models lie. */
+/* Returns whether a path is the models' folder, which has named models. */
 static bool is_models_folder(const char *path) {
   char dir[3072];
   struct stat a, b;

@@ -40,7 +40,7 @@ static ga_status copy_source(const char *source, char **out) {
   return *out ? GA_OK : fail_nomem("chat template", strlen(source));
 }
 
-/* Returns whether braces hold what Go's template language has and Jinja has not: a field with a dot, or a keyword. */
+/* Returns whether braces hold expressions that Go's template language has and Jinja lacks: fields, or keywords. */
 static bool is_of_go(const char *text) {
   static const char *const words[] = {"if ", "range ", "else", "end", "with ", "define ", "block ", "template "};
   for (const char *at = text; (at = strstr(at, "{{"));) {

@@ -66,7 +66,7 @@ class Create(unittest.TestCase):
                            ("FROM words.gguf\nPARAMETER top_k\n", "the value is missing"), ("FROM words.gguf\nPARAMETER num_predict 0\n", "num_predict is 0"),
                            ('FROM words.gguf\nSYSTEM """x\n\n', "line 2: the three quotes that end the text are missing"), ('FROM words.gguf\nSYSTEM """x""" y\n', "text after the three quotes"),
                            ('FROM words.gguf\nSYSTEM """\nx\n"""\nFOO\n', "line 5: 'FOO'"), ('FROM words.gguf\nSYSTEM "a" "b"\n', "quotes inside of quotes"),
-                           ("FROM words.gguf\nSYSTEM\n", "the value is missing"), ("FROM words.gguf\nSYSTEM a\x1bb\n", "a control character"), ("FROM words.gguf\nSYSTEM \x00\n", "must be text in UTF-8"),
+                           ("FROM words.gguf\nSYSTEM\n", "the value is missing"), ('FROM words.gguf\nPARAMETER stop """"""\n', "the value is missing"), ("FROM words.gguf\nSYSTEM a\x1bb\n", "a control character"), ("FROM words.gguf\nSYSTEM \x00\n", "must be text in UTF-8"),
                            ("FROM nothing.gguf\n", "nothing.gguf: no such file"), ("FROM me\n", "me cannot be made of itself"), ("FROM smollm2-135m\n", "fetch it with: ga pull smollm2-135m"),
                            ("FROM base.gguf\nSYSTEM x\n", "SYSTEM needs a chat template, and base.gguf has none; add: TEMPLATE chatml"),
                            ("FROM words.gguf\nTEMPLATE {{ .System }} {{ .Prompt }}\n", "in Go's language"), ("FROM words.gguf\nTEMPLATE {{- if .System }}x{{ end }}\n", "in Go's language"),
@@ -106,6 +106,10 @@ class Create(unittest.TestCase):
         self.create("two", "FROM one\nSYSTEM second\nPARAMETER seed 2\n")
         self.assertEqual(self.ga("show", "two", "--modelfile")[0],
                          "FROM words.gguf\nSYSTEM second\nPARAMETER top_k 3\nPARAMETER seed 2\nPARAMETER stop a\n")
+        self.create("three", 'FROM two\nSYSTEM """"""\nPARAMETER stop b\n')  # without a system message
+        count = [self.tokens("-m", name)["prompt_tokens"] for name in ("three", "words.gguf", "two")]
+        self.assertTrue(count[0] == count[1] < count[2], count)
+        self.assertEqual(self.ga("chat", "-m", "three", text="/system\n")[0], "(no system message)\n")
         for i in range(3, 12):
             if i < 10:
                 self.create(str(i), f"FROM {i - 1 if i > 3 else 'two'}\n")

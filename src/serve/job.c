@@ -263,7 +263,7 @@ static bool sv_job_begin(sv_job *job, sv_fail *fail) {
   return true;
 }
 
-/* Sets parameters that the request does not have: those of the model's profile. */
+/* Sets parameters that the request does not have to the values of the model's profile. */
 static void sv_apply_profile(sv_job *job) {
   const sv_profile *profile = &job->server->o.profile;
   const sv_defaults *defaults = &profile->defaults;

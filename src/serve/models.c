@@ -267,7 +267,7 @@ static void sv_measure_model(const sv_server *s, sv_offer *out) {
   out->context = s->context;
 }
 
-/* Returns what a model can do. is_loaded: its engine and its template may be read. */
+/* Returns the abilities of a model. is_loaded: its engine and its template may be read. */
 static sv_ability sv_ability_of(const sv_server *s, bool is_loaded) {
   if (is_loaded) return !s->engine ? SV_EMBEDS : sv_chat_template(s, false) ? SV_CHATS : SV_COMPLETES;
   return s->given || s->facts.has_template ? SV_CHATS : SV_UNKNOWN;

@@ -112,7 +112,7 @@ static bool sv_add_system(const sv_server *s, const sv_request *r, sv_fail *fail
   json_t *messages = json_object_get(r->context, "messages");
   const char *role = json_string_value(json_object_get(json_array_get(messages, 0), "role")),
              *system = s->o.profile.system;
-  if (!system || !role || !strcmp(role, "system") || !strcmp(role, "developer")) return true;
+  if (!system || !*system || !role || !strcmp(role, "system") || !strcmp(role, "developer")) return true;
   return !json_array_insert_new(messages, 0, json_pack("{s:s,s:s}", "role", "system", "content", system)) ||
          sv_refuse_nomem(fail);
 }

@@ -81,9 +81,10 @@ static void sv_put_model(sv_text *t, const sv_server *host, size_t index) {
     sv_puts(t, ",\"default_sampling\":");
     sv_put_default_sampling(t, defaults);
   }
-  if (offer.server->o.profile.system) {
+  const char *system = offer.server->o.profile.system;
+  if (system && *system) {
     sv_puts(t, ",\"default_system\":");
-    sv_puts_json(t, offer.server->o.profile.system);
+    sv_puts_json(t, system);
   }
   sv_puts(t, "}");
 }

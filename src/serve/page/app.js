@@ -22,7 +22,7 @@ const EXAMPLES = {
   text: ["The three primary colours are", "Once upon a time, there was a small robot that", "def fibonacci(n):\n"],
 };
 let settings = { model: "", theme: "" };
-let models = new Map(); // what the server says of each model, by name
+let models = new Map(); // entries of /v1/models by name
 let refusedKey; // the API key that was refused last
 let chat; // the one that is shown
 let job;  // the answer that is being written: { chat, message, abort }
@@ -57,11 +57,11 @@ function titleOf(c) {
   return c.title || c.messages.find((m) => m.role === "user")?.content.trim().slice(0, 60) || "New conversation";
 }
 
-// ---- What a model can do ----
+// ---- Abilities of models ----
 
 const abilities = () => models.get(settings.model)?.capabilities;
 const defaultOf = (name, without) => models.get(settings.model)?.default_sampling?.[name] ?? without;
-// Before the server has told, and on servers that do not tell, models chat.
+// Models chat while the list is not loaded, and on servers that do not list capabilities.
 const canChat = () => abilities() === undefined || !!abilities()?.includes("chat");
 const kindOf = (c) => c.kind ?? (c.messages.length || canChat() ? "chat" : "text");
 
@@ -217,7 +217,7 @@ function messageNode(m, i) {
   return node;
 }
 
-// Pages that come by http from another machine have no clipboard: there the browser copies what is selected.
+// Pages that come by http from another machine have no clipboard. There the browser copies the selected text.
 function copySelected(text) {
   const focus = document.activeElement, field = el("textarea", { value: text, className: "sr" });
   document.body.append(field);
@@ -429,7 +429,7 @@ async function answer(c, i) {
     if (abort.signal.aborted) message.stats.end = "stopped";
     else Object.assign(message, { error: e.message, status: e.status });
     announce(abort.signal.aborted ? "Stopped." : ""); // an error box is an alert
-    if (e.status === 400) loadModels(); // now the model is loaded, and the server tells what it can do
+    if (e.status === 400) loadModels(); // the model is loaded now, and its capabilities are known
   }
   abort.abort(); // after an error the server may still be writing
   job = null;
