@@ -6,6 +6,7 @@ import json
 import shlex
 import struct
 import subprocess
+import time
 from pathlib import Path
 
 from mutate_build import Build, Tree, run_test
@@ -40,12 +41,13 @@ def has_run(gcda):
 
 
 class Coverage:
-    """map.json: {"tests": {test: {path: [hash of the text, lines that ran]}}, "code": {hash: lines that have code}}."""
+    """map.json: {"tests": {test: {path: [hash of the text, lines that ran]}}, "code": {hash: lines that have code}, "seconds": {test: seconds that
+    it took; null: it fails without a fault}}."""
 
     def __init__(self, folder, source):
         self.folder, self.source = folder, source
         self.file = folder / "map.json"
-        self.map = json.loads(self.file.read_text()) if self.file.is_file() else {"tests": {}, "code": {}}
+        self.map = json.loads(self.file.read_text()) if self.file.is_file() else {"tests": {}, "code": {}, "seconds": {}}
         self.places, self.of_file = {}, {}
 
     # --- measuring ---
@@ -64,7 +66,9 @@ class Coverage:
         for i, name in enumerate(missing):
             for counters in build.folder.rglob("*.gcda"):
                 counters.unlink()
+            begin = time.monotonic()
             verdict = run_test(tests[name], LONGEST)
+            self.map["seconds"][name] = time.monotonic() - begin
             self.map["tests"][name] = self.lines_run(build)
             print(f"coverage {i + 1} of {len(missing)}: {name} {verdict}, {len(self.map['tests'][name])} files", flush=True)
             self.file.write_text(json.dumps(self.map))
@@ -100,8 +104,14 @@ class Coverage:
 
     # --- asking ---
 
-    def runs_code(self, name):
-        return bool(self.map["tests"].get(name))
+    def seconds(self, name):
+        """How long a test took; None: it failed without a fault."""
+        return self.map["seconds"].get(name)
+
+    def leave_out(self, name):
+        """A test that fails without a fault finds none."""
+        self.map["seconds"][name] = None
+        self.file.write_text(json.dumps(self.map))
 
     def tests_of(self, path, text, first, last):
         """The tests that run one of the lines of a file's text. Lines without code, such as those of a table, count as run by each test of the file."""

@@ -79,22 +79,7 @@ class Bench:
         self.tests = self.build.tests(args.tier, args.skip)
         self.cover = Coverage(self.work / "cover", args.tree)
         self.cover.measure(self.tests, args.tier, args.skip)
-        self.seconds = self.baseline()
-
-    def baseline(self):
-        """Seconds of each test without a fault. A test that fails then can find none."""
-        file = self.work / "seconds.json"
-        seconds = json.loads(file.read_text()) if file.is_file() else {}
-        for name, test in self.tests.items():
-            if name in seconds or not self.cover.runs_code(name):
-                continue
-            begin = time.monotonic()
-            verdict = run_test(test, 900)
-            seconds[name] = time.monotonic() - begin if verdict == "passed" else None
-            if verdict != "passed":
-                print(f"{name}: {verdict} without a fault; left out", flush=True)
-            file.write_text(json.dumps(seconds))
-        return seconds
+        self.sound = set()  # tests that have passed here without a fault
 
     def texts(self):
         compiled = self.build.objects
@@ -103,36 +88,60 @@ class Bench:
 
     def tests_of(self, path, site, text):
         first, last = site.lines(text)
-        names = [n for n in self.cover.tests_of(path, text, first, last) if n in self.tests and self.seconds.get(n) is not None]
-        return sorted(names, key=lambda n: self.seconds[n])
+        names = [n for n in self.cover.tests_of(path, text, first, last) if n in self.tests and self.cover.seconds(n) is not None]
+        return sorted(names, key=self.cover.seconds)
+
+    def run(self, name):
+        """None: the test passes; else how it failed."""
+        if not self.build.make_test(name):
+            return f"the build of {name}"
+        verdict = run_test(self.tests[name], max(self.args.least, self.args.times * self.cover.seconds(name)))
+        return None if verdict == "passed" else f"{name} ({verdict})"
 
     def try_fault(self, path, site, text):
-        """Verdict, and the test that failed or None, and how many tests ran."""
-        names = self.tests_of(path, site, text)
+        """Verdict, how a test failed or None, and the names of the tests that ran."""
+        ran, budget = [], self.args.seconds
         with self.tree.changed(path, site.apply(text)):
             same = self.build.compile(path)
             if same is None:
-                return "does not compile", None, 0
+                return "does not compile", None, ran
             if same:
-                return "same object", None, 0
-            for i, name in enumerate(names):
-                if not self.build.make_test(name):
-                    return "caught", f"the build of {name}", i
-                verdict = run_test(self.tests[name], max(self.args.least, self.args.times * self.seconds[name]))
-                if verdict != "passed":
-                    return "caught", f"{name} ({verdict})", i + 1
-        return "survived", None, len(names)
+                return "same object", None, ran
+            for name in self.tests_of(path, site, text):
+                budget -= self.cover.seconds(name)
+                if budget < 0 and ran:
+                    break
+                ran.append(name)
+                failed = self.run(name)
+                if failed:
+                    return "caught", failed, ran
+        return "survived", None, ran
+
+    def is_sound(self, name):
+        """Whether a test passes without a fault. One that does not is left out from now on."""
+        if name not in self.sound and self.run(name):
+            print(f"{name} fails without a fault; left out", flush=True)
+            self.cover.leave_out(name)
+            return False
+        self.sound.add(name)
+        return True
+
+    def judge(self, path, site, text):
+        while True:
+            verdict, by, ran = self.try_fault(path, site, text)
+            self.build.compile(path)  # the next fault's object is compared with the original's
+            if verdict != "caught" or self.is_sound(ran[-1]):
+                return verdict, by, len(ran)
 
     def plant(self, n, path, site, text):
         begin = time.monotonic()
-        verdict, by, ran = self.try_fault(path, site, text)
-        self.build.compile(path)  # the next fault's object is compared with the original's
+        verdict, by, ran = self.judge(path, site, text)
         old, new = changed_lines(text, site)
-        row = {"n": n, "path": path, "line": site.lines(text)[0], "kind": site.kind, "verdict": verdict, "by": by, "ran": ran, "tier": self.args.tier,
+        row = {"n": n, "path": path, "line": site.lines(text)[0], "kind": site.kind, "verdict": verdict, "by": by, "ran": ran, "of": len(self.tests_of(path, site, text)), "tier": self.args.tier,
                "old": old, "new": new, "start": site.start, "before": text[max(0, site.start - CONTEXT):site.start],
                "text": text[site.start:site.end], "becomes": site.new, "after": text[site.end:site.end + CONTEXT],
                "seconds": round(time.monotonic() - begin, 1)}
-        print(f"{n} {path}:{row['line']} {site.kind}: {verdict}{' by ' + by if by else ''}, {ran} tests, {row['seconds']} s", flush=True)
+        print(f"{n} {path}:{row['line']} {site.kind}: {verdict}{' by ' + by if by else ''}, {ran} of {row['of']} tests, {row['seconds']} s", flush=True)
         return row
 
 
@@ -189,7 +198,7 @@ def report(results, known):
         table[row["kind"]]["equivalent" if reason else row["verdict"]] += 1
         if row["verdict"] != "survived" or reason:
             continue
-        print(f"{row['path']}:{row['line']}: {row['kind']}, {row['ran']} tests of the {row['tier']} tier passed")
+        print(f"{row['path']}:{row['line']}: {row['kind']}, {row['ran']} of {row['of']} tests of the {row['tier']} tier ran")
         print("".join(f"- {line}\n" for line in row["old"]) + "".join(f"+ {line}\n" for line in row["new"]))
     columns = ("caught", "survived", "equivalent", "same object", "does not compile")
     print(f"| kind | {' | '.join(columns)} |\n|---|{'---:|' * len(columns)}")
@@ -211,8 +220,9 @@ def main(arguments):
     p.add_argument("--only", default="", metavar="PATH", help="a file, or the beginning of paths")
     p.add_argument("--tier", choices=("quick", "full"), default="quick", help="full: the quick tier's tests and the full one's")
     p.add_argument("--skip", default="^$", metavar="REGEX", help="tests that are not run")
-    p.add_argument("--times", type=float, default=10, help="a test fails when it takes this many times its time without a fault")
-    p.add_argument("--least", type=float, default=30, help="and at least so many seconds")
+    p.add_argument("--times", type=float, default=4, help="a test fails when it takes this many times its time without a fault")
+    p.add_argument("--least", type=float, default=12, help="and at least so many seconds")
+    p.add_argument("--seconds", type=float, default=float("inf"), help="of tests for a fault: the shortest ones; what survives them may not survive --again")
     p.add_argument("--again", action="store_true")
     p.add_argument("--list", action="store_true")
     args = p.parse_args(arguments)
