@@ -104,6 +104,12 @@ class Coverage:
 
     # --- asking ---
 
+    def tests_of_file(self, path):
+        """{test: [hash of the text, lines that ran]} of the tests that run any line of a file."""
+        if path not in self.of_file:
+            self.of_file[path] = {name: files[path] for name, files in self.map["tests"].items() if path in files}
+        return self.of_file[path]
+
     def seconds(self, name):
         """How long a test took; None: it failed without a fault."""
         return self.map["seconds"].get(name)
@@ -115,10 +121,8 @@ class Coverage:
 
     def tests_of(self, path, text, first, last):
         """The tests that run one of the lines of a file's text. Lines without code, such as those of a table, count as run by each test of the file."""
-        if path not in self.of_file:
-            self.of_file[path] = {name: files[path] for name, files in self.map["tests"].items() if path in files}
         found = []
-        for name, (version, lines) in self.of_file[path].items():
+        for name, (version, lines) in self.tests_of_file(path).items():
             old = self.old_lines(version, text, first, last)
             if old is None or any(old[0] <= line <= old[1] for line in lines):
                 found.append(name)

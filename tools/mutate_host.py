@@ -88,8 +88,15 @@ class Bench:
 
     def tests_of(self, path, site, text):
         first, last = site.lines(text)
-        names = [n for n in self.cover.tests_of(path, text, first, last) if n in self.tests and self.cover.seconds(n) is not None]
+        names = self.cover.tests_of(path, text, first, last) if self.cover.tests_of_file(path) else self.tests_of_users(path)
+        names = [n for n in names if n in self.tests and self.cover.seconds(n) is not None]
         return sorted(names, key=self.cover.seconds)
+
+    def tests_of_users(self, path):
+        """A file of tables alone runs no line: the tests of the files that include its header."""
+        header = f'/{Path(path).stem}.h"'
+        users = (p for p, text in self.texts().items() if header in text)
+        return set().union(*(self.cover.tests_of_file(p) for p in users))
 
     def run(self, name):
         """None: the test passes; else how it failed."""
