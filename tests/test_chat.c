@@ -84,12 +84,42 @@ static void test_errors_say_where_and_what(void **state) {
                "line 3, column 23: operator + takes no 'str' and 'int'");
   expect_error("{{ x.y.z }}", "{\"x\": {}}", GA_ERR_FORMAT, "'y' is undefined");
   expect_error("{{ 'a'|replace('b') }}", "{}", GA_ERR_FORMAT, "replace: too few arguments; takes (old new count?)");
+  expect_error("{{ 'a'.replace(none, 'b') }}", "{}", GA_ERR_FORMAT, "replace: takes strings, not none");
+  expect_error("{{ 'a'.replace('a', none) }}", "{}", GA_ERR_FORMAT, "replace: takes strings, not none");
   expect_error("{{ 9223372036854775807 + 1 }}", "{}", GA_ERR_UNSUPPORTED, "beyond 64 bits");
   expect_error("{{ 9223372036854775808 }}", "{}", GA_ERR_UNSUPPORTED, "beyond 64 bits");
   expect_error("{{ '\\ud800' }}", "{}", GA_ERR_FORMAT, "escape '\\u'");
   expect_error("\xff", "{}", GA_ERR_FORMAT, "not UTF-8");
   expect_error("{{ raise_exception('Roles must alternate: ' ~ x) }}", "{\"x\": 3}", GA_ERR_FORMAT,
                "raise_exception: Roles must alternate: 3");
+}
+
+/* What nests is left again: each of these may come one behind the other as often as steps allow. */
+static void test_depth_comes_back(void **state) {
+  static const char *const bodies[] = {
+      "{% filter upper|lower %}a{% endfilter %}",
+      "{% set _ = {(1, (2, 3)): 1}[(1, (2, 3))] %}",
+      "{% set _ = [1, [2]] == [1, [2]] %}",
+      "{% set _ = [1, [2]] < [1, [3]] %}",
+      "{% set _ = {'a': [1]} == {'a': [1]} %}",
+      "{% for x in [1, [2]] recursive %}{% if x is iterable %}{{ loop(x) }}{% endif %}{% endfor %}",
+      "{{ m(i) }}",
+      "{% call w(i) %}b{% endcall %}",
+      "{% set _ = ([1, [2, {'a': 3}]] | tojson) %}",
+      "{% set _ = ([1, [2, {'a': 3}]] | string) %}",
+      "{% if i and (i + 1) * 2 > 3 %}{% set _ = not i %}{% endif %}",
+      "{% generation %}a{% endgeneration %}",
+      "{% set x %}a{% endset %}"};
+  (void)state;
+  for (size_t i = 0; i < sizeof bodies / sizeof *bodies; i++) {
+    char source[400], *text;
+    (void)snprintf(
+        source, sizeof source, "%s%s%s",
+        "{% macro m(a) %}{{ a }}{% endmacro %}{% macro w(a) %}{{ caller() }}{% endmacro %}{% for i in range(3000) %}",
+        bodies[i], "{% endfor %}");
+    if (try_render(source, "{}", NULL, &text) != GA_OK) fail_msg("%s: %s", bodies[i], ga_error_text());
+    ga_template_text_free(text);
+  }
 }
 
 static void test_context_must_be_an_object(void **state) {
@@ -383,6 +413,7 @@ int main(void) {
       cmocka_unit_test(test_text),
       cmocka_unit_test(test_lists_may_change),
       cmocka_unit_test(test_errors_say_where_and_what),
+      cmocka_unit_test(test_depth_comes_back),
       cmocka_unit_test(test_context_must_be_an_object),
       cmocka_unit_test(test_arguments),
       cmocka_unit_test(test_chat_render),

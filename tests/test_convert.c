@@ -342,6 +342,21 @@ static void test_convert_refuses(void **state) {
                GA_ERR_IO, "nowhere");
 }
 
+static void test_tensor_types_refused(void **state) {
+  static const char *const bad[] = {"attn_v", "=q8_0", "attn_v=", "attn_v=q9_0", "attn_v=i32", "attn_v=Q8_0x", ""};
+  (void)state;
+  fill_folder("llama");
+  for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+    char said[80];
+    ga_quantize_options o = GA_QUANTIZE_OPTIONS_INIT;
+    o.type = "f32";
+    o.tensor_types = &bad[i], o.n_tensor_types = 1;
+    (void)snprintf(said, sizeof said, "tensor type '%s'", bad[i]);
+    assert_error(ga_quantize_file(test_folder, in_folder("types.gguf"), &o), GA_ERR_ARG, said);
+    assert_int_equal(access(in_folder("types.gguf"), F_OK), -1);
+  }
+}
+
 /* Rows of queries and of keys turn in pairs; heads of an odd number of rows have a row without one. */
 static void test_rows_without_a_pair(void **state) {
   static const struct {
@@ -432,6 +447,7 @@ int main(void) {
       cmocka_unit_test(test_window_pattern),
       cmocka_unit_test(test_token_behind),
       cmocka_unit_test(test_convert_refuses),
+      cmocka_unit_test(test_tensor_types_refused),
       cmocka_unit_test(test_rows_without_a_pair),
       cmocka_unit_test(test_named_templates),
       cmocka_unit_test(test_file_that_appears_meanwhile),

@@ -231,6 +231,7 @@ static void check_broken(int32_t stop_at, bool other_plan, const char *said, dou
     if (!strstr(jobs[r].text, said)) fail_msg("rank %d says '%s', not '%s'", r, jobs[r].text, said);
   }
   for (int64_t i = 0; i < t.nq * s.desc.q_heads * s.desc.v_dim; i++) assert_true(t.got_o[i] == 0);
+  for (int64_t i = 0; i < t.nq * s.desc.q_heads; i++) assert_true(t.got_lse[i] == 0);
   free_tensors(&t);
   ga_dist_plan_destroy(plan), ga_dist_plan_destroy(second);
   end_dist_case(&s);

@@ -7,6 +7,7 @@ import unittest
 from unittest import mock
 
 import gpu_accel as ga
+import xla_frame
 from gpu_accel import _core, flashinfer
 
 DRIVER = ctypes.CDLL(_core.__file__)
@@ -148,94 +149,18 @@ class NoWaits(unittest.TestCase):
         self.assertIn(b"while the caller records", DRIVER.mock_breach())
 
 
-# ---- JAX: XLA's call frame, as far as handlers read it (python/ext/jax.h) ----
-
-SIZE, POINTER, INT, LONG = ctypes.c_size_t, ctypes.c_void_p, ctypes.c_int, ctypes.c_int64
-
-
-def struct(name, *fields):
-    return type(name, (ctypes.Structure,), {"_fields_": [("size", SIZE), ("extensions", POINTER), *fields]})
-
-
-Version = struct("Version", ("major", INT), ("minor", INT))
-Buffer = struct("Buffer", ("dtype", INT), ("data", POINTER), ("rank", LONG), ("dims", ctypes.POINTER(LONG)))
-Values = struct("Values", ("n", LONG), ("kinds", ctypes.POINTER(INT)), ("values", ctypes.POINTER(POINTER)))
-Attributes = struct("Attributes", ("n", LONG), ("kinds", ctypes.POINTER(INT)), ("names", ctypes.POINTER(POINTER)), ("values", ctypes.POINTER(POINTER)))
-Stream = struct("Stream", ("context", POINTER), ("stream", POINTER))
-Device = struct("Device", ("context", POINTER), ("ordinal", ctypes.c_int32))
-Error = struct("Error", ("message", ctypes.c_char_p), ("code", INT))
-Api = struct("Api", ("version", Version), ("internal", POINTER), ("error_create", POINTER), ("error_text", POINTER), ("error_destroy", POINTER),
-             ("handler_register", POINTER), ("stream_get", POINTER), ("unused", POINTER * 4), ("allocate", POINTER), ("free", POINTER),
-             ("unused_too", POINTER * 6), ("device_get", POINTER))
-Frame = struct("Frame", ("api", ctypes.POINTER(Api)), ("context", POINTER), ("stage", INT), ("arguments", Values), ("results", Values),
-               ("attributes", Attributes))
-
-
-class Span(ctypes.Structure):
-    _fields_ = [("data", ctypes.c_char_p), ("bytes", SIZE)]
-
-
-class Xla:
-    """An XLA whose calls come with streams of the mock. What ctypes points to is kept."""
-
-    def __init__(self):
-        self.said, self.asked, self.kept = [], [], []
-
-        def error_create(error):
-            self.said.append(error[0].message.decode())
-            return 1
-
-        def stream_get(ask):
-            self.asked.append(ask[0].context)
-            ask[0].stream = self.stream
-            return 0
-
-        def device_get(ask):
-            ask[0].ordinal = 0
-            return 0
-        functions = {name: self.function(f, kind) for name, f, kind in (("error_create", error_create, Error), ("stream_get", stream_get, Stream),
-                                                                        ("device_get", device_get, Device))}
-        self.api = Api(size=ctypes.sizeof(Api), version=Version(24, None, 0, 1), **functions)
-
-    def function(self, f, kind):
-        made = ctypes.CFUNCTYPE(POINTER, ctypes.POINTER(kind))(f)
-        self.kept.append(made)
-        return ctypes.cast(made, POINTER).value
-
-    def values(self, buffers):
-        n = len(buffers)
-        self.kept.append(buffers)
-        return Values(ctypes.sizeof(Values), None, n, (INT * n)(*[1] * n), (POINTER * n)(*[ctypes.addressof(b) for b in buffers]))
-
-    def call(self, handler, context, stream, arguments, results, text):
-        """The handler's answer. text: (name, value) of the attribute."""
-        self.stream = stream
-        name, value = (Span(t, len(t)) for t in text)
-        attributes = Attributes(ctypes.sizeof(Attributes), None, 1, (INT * 1)(4), (POINTER * 1)(ctypes.addressof(name)),
-                                (POINTER * 1)(ctypes.addressof(value)))
-        frame = Frame(ctypes.sizeof(Frame), None, ctypes.pointer(self.api), context, 3, self.values(arguments), self.values(results), attributes)
-        return handler(ctypes.byref(frame))
-
-
 class JaxStreams(unittest.TestCase):
-    def handler(self, name):
-        pointer = ctypes.pythonapi.PyCapsule_GetPointer
-        pointer.restype, pointer.argtypes = POINTER, [ctypes.py_object, ctypes.c_char_p]
-        capsule, = (c for n, platform, c in _core.jax_targets() if n == name and platform == "CUDA")
-        return ctypes.CFUNCTYPE(POINTER, ctypes.POINTER(Frame))(pointer(capsule, b"xla._CUSTOM_CALL_TARGET"))
-
     def test_the_stream_of_each_call(self):
         """A call enqueues on the stream that XLA names for it, whichever came before, and asks for it with its own context."""
         context = ga.default_context("cuda:0")
         arrays = [context.empty((4, 272), "i8"), context.empty((3,), "i32"), context.empty((3, 256), "f32")]
-        table, ids, y = (Buffer(ctypes.sizeof(Buffer), None, dtype, memory_of(a), len(shape), (LONG * len(shape))(*shape))
-                         for a, dtype, shape in zip(arrays, (6, 4, 11), ((4, 272), (3,), (3, 256))))
-        DRIVER.mock_launched_on.restype = POINTER
+        table, ids, y = (xla_frame.buffer(dtype, memory_of(a), *shape) for a, dtype, shape in zip(arrays, (6, 4, 11), ((4, 272), (3,), (3, 256))))
+        DRIVER.mock_launched_on.restype = ctypes.c_void_p
         first, second = DRIVER.mock_new_stream(), DRIVER.mock_new_stream()
-        xla, rows = Xla(), self.handler("gpu_accel_rows")
+        xla, rows = xla_frame.Xla(), xla_frame.handler("gpu_accel_rows", "CUDA")
         for number, stream in enumerate((first, second, first, second, second)):
             before = DRIVER.mock_launches()
-            self.assertIsNone(xla.call(rows, 100 + number, stream, [table, ids], [y], (b"w_dtype", b"q8_0")), xla.said)
+            self.assertIsNone(xla.call(rows, [table, ids], [y], 100 + number, stream, w_dtype="q8_0"), xla.said)
             self.assertEqual(DRIVER.mock_launches(), before + 1)
             self.assertEqual(DRIVER.mock_launched_on(), stream)
         self.assertEqual(xla.asked, [100, 101, 102, 103, 104])
@@ -244,11 +169,11 @@ class JaxStreams(unittest.TestCase):
 def memory_of(array):
     """The address of an array on the mock, as DLPack tells it."""
     pointer = ctypes.pythonapi.PyCapsule_GetPointer
-    pointer.restype, pointer.argtypes = POINTER, [ctypes.py_object, ctypes.c_char_p]
+    pointer.restype, pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
     capsule = array.__dlpack__(stream=-1)
     at = pointer(capsule, b"dltensor")
     KEPT.append(capsule)
-    return ctypes.cast(at, ctypes.POINTER(POINTER))[0]
+    return ctypes.cast(at, ctypes.POINTER(ctypes.c_void_p))[0]
 
 
 if __name__ == "__main__":
