@@ -137,6 +137,14 @@ class Arrays(unittest.TestCase):
         self.check(ga.ArgumentError, "act: kind is 'relu'; allowed are 'none', 'silu', 'gelu_tanh', 'gelu', 'relu2', 'tanh'", ga.act, x, kind="relu")
         self.check(ga.ShapeError, "allowed is f32 [4]", ga.add, x, out=f32(1))
 
+    def test_strides_of_a_gpu_array(self):
+        """The strides of __cuda_array_interface__ are read: as many as dimensions, and whole elements."""
+        for strides, said in (((4,), "1 strides for 2 dimensions"), ((32, 6), "stride of dimension 1 is 6 bytes; allowed are multiples of 4"),
+                              ((32, 4), "lies on cuda:0"), (None, "lies on cuda:0")):
+            x = OnGpu()
+            x.__cuda_array_interface__ = OnGpu.__cuda_array_interface__ | {"strides": strides}
+            self.check(ga.Error, said, ga.default_context().add, x)
+
     def test_errors_are_pythons_too(self):
         self.assertTrue(issubclass(ga.ShapeError, ValueError) and issubclass(ga.ShapeError, ga.Error))
         self.assertTrue(issubclass(ga.OutOfMemoryError, MemoryError))

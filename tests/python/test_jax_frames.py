@@ -68,5 +68,34 @@ class Frames(unittest.TestCase):
             self.assertIn(said, self.xla.said.pop())
 
 
+    def test_attention(self):
+        """Queries of zeros see the mean of the values that they may see; of gradients dV alone is not zero."""
+        numbers = dict(causal=0, sinks=0, packed=0, max_q=0, max_kv=0, window=0, scale=0.0, softcap=0.0)
+        q, k = floats(*[0] * 8), floats(*[i % 5 for i in range(12)])  # [1, 2, 2, 2] and [1, 3, 2, 2]
+        v = floats(*range(12))
+        o, lse = floats(*[9] * 8), floats(*[9] * 4)
+        arrays = [self.buffer(q, 1, 2, 2, 2), self.buffer(k, 1, 3, 2, 2), self.buffer(v, 1, 3, 2, 2)]
+        results = [self.buffer(o, 1, 2, 2, 2), self.buffer(lse, 1, 2, 2)]
+        self.assertIsNone(self.call("attention", arrays, results, **numbers), self.xla.said)
+        self.assertEqual([round(x, 5) for x in o], [4, 5, 6, 7] * 2)
+        self.assertEqual([round(x, 5) for x in lse], [1.09861] * 4)
+        self.assertIsNone(self.call("attention", arrays, results, **numbers | dict(causal=1)), self.xla.said)
+        self.assertEqual([round(x, 5) for x in o], [2, 3, 4, 5, 4, 5, 6, 7])
+        self.assertIsNone(self.call("attention", arrays, results, **numbers), self.xla.said)
+        dout = self.buffer(floats(1, 2, 3, 4, 5, 6, 7, 8), 1, 2, 2, 2)
+        grads = [floats(*[9] * n) for n in (8, 12, 12)]
+        made = [self.buffer(g, 1, len(g) // 4, 2, 2) for g in grads]
+        self.assertIsNone(self.call("attention_backward", [*arrays, results[0], dout, results[1]], made, **numbers, deterministic=1), self.xla.said)
+        self.assertEqual([round(x, 5) for x in grads[2]], [round(x, 5) for x in [2, 8 / 3, 10 / 3, 4] * 3])
+        self.assertEqual([round(x, 5) for x in grads[1]], [0] * 12)
+        self.assertTrue(any(grads[0]))
+        for at, bad, said in ((1, self.buffer(k, 1, 3, 1, 4), "k is f32"), (1, self.buffer(k, 1, 3, 2, 2, dtype=16), "k is bf16"), (2, self.buffer(v, 1, 2, 3, 2), "v is f32"),
+                              (0, self.buffer(q, 8), "")):
+            wrong = list(arrays)
+            wrong[at] = bad
+            self.assertIsNotNone(self.call("attention", wrong, results, **numbers), said)
+            self.assertIn(said, self.xla.said.pop())
+
+
 if __name__ == "__main__":
     unittest.main()
