@@ -84,6 +84,11 @@ static void test_errors_say_where_and_what(void **state) {
                "line 3, column 23: operator + takes no 'str' and 'int'");
   expect_error("{{ x.y.z }}", "{\"x\": {}}", GA_ERR_FORMAT, "'y' is undefined");
   expect_error("{{ 'a'|replace('b') }}", "{}", GA_ERR_FORMAT, "replace: too few arguments; takes (old new count?)");
+  expect_error("{{ [1 2] }}", "{}", GA_ERR_FORMAT, "','");
+  expect_error("{{ (1 2) }}", "{}", GA_ERR_FORMAT, "')'");
+  expect_error("{{ {'a': 1 'b': 2} }}", "{}", GA_ERR_FORMAT, "','");
+  expect_error("{{ 'a'.replace('b', 'c' 1) }}", "{}", GA_ERR_FORMAT, "','");
+  expect_error("{% macro m(a b) %}{% endmacro %}", "{}", GA_ERR_FORMAT, "','");
   expect_error("{{ 'a'.replace(none, 'b') }}", "{}", GA_ERR_FORMAT, "replace: takes strings, not none");
   expect_error("{{ 'a'.replace('a', none) }}", "{}", GA_ERR_FORMAT, "replace: takes strings, not none");
   expect_error("{{ 9223372036854775807 + 1 }}", "{}", GA_ERR_UNSUPPORTED, "beyond 64 bits");

@@ -3,6 +3,7 @@ so that a line of a later text is found in them."""
 import difflib
 import hashlib
 import json
+import re
 import shlex
 import struct
 import subprocess
@@ -51,6 +52,9 @@ class Coverage:
         self.places, self.of_file = {}, {}
 
     # --- measuring ---
+
+    def forget(self, pattern):
+        self.map["tests"] = {name: files for name, files in self.map["tests"].items() if not re.search(pattern, name)}
 
     def measure(self, names, tier, skip):
         """Runs the tests that the map does not have."""

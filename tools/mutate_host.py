@@ -78,6 +78,7 @@ class Bench:
         self.build = Build(self.tree.root, self.work / "build")
         self.tests = self.build.tests(args.tier, args.skip)
         self.cover = Coverage(self.work / "cover", args.tree)
+        self.cover.forget(args.measure)
         self.cover.measure(self.tests, args.tier, args.skip)
         self.sound = set()  # tests that have passed here without a fault
 
@@ -227,6 +228,7 @@ def main(arguments):
     p.add_argument("--only", default="", metavar="PATH", help="a file, or the beginning of paths")
     p.add_argument("--tier", choices=("quick", "full"), default="quick", help="full: the quick tier's tests and the full one's")
     p.add_argument("--skip", default="^$", metavar="REGEX", help="tests that are not run")
+    p.add_argument("--measure", default="^$", metavar="REGEX", help="tests that have changed: which lines they run is measured anew")
     p.add_argument("--times", type=float, default=4, help="a test fails when it takes this many times its time without a fault")
     p.add_argument("--least", type=float, default=12, help="and at least so many seconds")
     p.add_argument("--seconds", type=float, default=float("inf"), help="of tests for a fault: the shortest ones; what survives them may not survive --again")
