@@ -1,4 +1,4 @@
-/* Host half of 8-bit attention on Hopper, over the mock driver: scales that reach too far, and the arguments of a launch. */
+/* Host half of 8-bit attention on Hopper, over the mock driver: scales that reach too far, a launch's arguments. */
 #include "cuda/kern/attn_fp8/attn_fp8_args.h"
 #include "ga/attn.h"
 #include "tests/cuda_rig.h"
@@ -12,7 +12,7 @@ typedef struct fp8_call {
   void *memory;
 } fp8_call;
 
-static void open_call(fp8_call *c) {
+static void open_fp8_call(fp8_call *c) {
   const size_t part = (size_t)BATCH * HEADS * TOKENS * DIM * 2;
   *c = (fp8_call){.d = GA_ATTN_DESC_INIT};
   cuda_replace_tables(image_of_every_row(), no_sources);
@@ -28,7 +28,7 @@ static void open_call(fp8_call *c) {
   c->io.q_scale.data = scales, c->io.k_scale.data = scales + 64, c->io.v_scale.data = scales + 128;
 }
 
-static void close_call(fp8_call *c) {
+static void close_fp8_call(fp8_call *c) {
   ga_buffer_free(c->ctx, c->memory);
   ga_ctx_destroy(c->ctx);
 }
@@ -44,7 +44,7 @@ static void scales_reach(void **state) {
                {"k_scale", offsetof(ga_attn_io, k_scale), BATCH, KV_HEADS},
                {"v_scale", offsetof(ga_attn_io, v_scale), BATCH, KV_HEADS}};
   fp8_call c;
-  open_call(&c);
+  open_fp8_call(&c);
   assert_int_equal(ga_attn(c.ctx, &c.d, &c.io, NULL), GA_OK);
   for (size_t i = 0; i < GA_COUNT_OF(cases); i++)
     for (int head = 0; head < 2; head++) {
@@ -60,14 +60,14 @@ static void scales_reach(void **state) {
       assert_text(cases[i].name);
       assert_text("nor reach over 2^31 elements");
     }
-  close_call(&c);
+  close_fp8_call(&c);
 }
 
 /* Strides of scales arrive each in its place. */
 static void scales_arrive(void **state) {
   (void)state;
   fp8_call c;
-  open_call(&c);
+  open_fp8_call(&c);
   c.io.q_scale.batch = 11, c.io.q_scale.head = 3;
   c.io.k_scale.batch = 12, c.io.k_scale.head = 4;
   c.io.v_scale.batch = 13, c.io.v_scale.head = 5;
@@ -76,7 +76,7 @@ static void scales_arrive(void **state) {
   assert_true(a->scale_q.batch == 11 && a->scale_q.head == 3 && a->scale_q.data == c.io.q_scale.data);
   assert_true(a->scale_k.batch == 12 && a->scale_k.head == 4 && a->scale_k.data == c.io.k_scale.data);
   assert_true(a->scale_v.batch == 13 && a->scale_v.head == 5 && a->scale_v.data == c.io.v_scale.data);
-  close_call(&c);
+  close_fp8_call(&c);
 }
 
 int main(void) {

@@ -6,7 +6,7 @@
 
 #define MOCK_GAP 1.5e-3 /* seconds between any two events of the mock */
 
-static void run_step(ga_ctx *ctx, step_gaps *g) {
+static void run_gap_step(ga_ctx *ctx, step_gaps *g) {
   step_gaps_begin(ctx, g);
   step_gaps_end(ctx, g);
 }
@@ -18,21 +18,21 @@ static void gaps_of_steps(void **state) {
   step_gaps g = {0};
   assert_int_equal(step_gaps_create(ctx, &g), GA_OK);
   assert_true(step_gaps_take(&g) == -1);
-  run_step(ctx, &g);
-  run_step(ctx, &g);
+  run_gap_step(ctx, &g);
+  run_gap_step(ctx, &g);
   assert_true(step_gaps_take(&g) == -1);
   assert_true(fabs(step_gaps_take(&g) - MOCK_GAP) < 1e-9);
   assert_true(step_gaps_take(&g) == -1);
   for (int i = 0; i < 3 * STEP_GAP_PLACES; i++) {
-    run_step(ctx, &g);
+    run_gap_step(ctx, &g);
     assert_true(fabs(step_gaps_take(&g) - MOCK_GAP) < 1e-9);
   }
-  run_step(ctx, &g);
+  run_gap_step(ctx, &g);
   step_gaps_pause(&g);
   assert_true(step_gaps_take(&g) == -1);
-  run_step(ctx, &g);
+  run_gap_step(ctx, &g);
   assert_true(step_gaps_take(&g) == -1);
-  run_step(ctx, &g);
+  run_gap_step(ctx, &g);
   assert_true(fabs(step_gaps_take(&g) - MOCK_GAP) < 1e-9);
   step_gaps_destroy(&g);
   ga_ctx_destroy(ctx);
@@ -53,19 +53,19 @@ static void events_that_fail(void **state) {
     ga_ctx *ctx = open_cuda();
     step_gaps g = {0};
     assert_int_equal(step_gaps_create(ctx, &g), GA_OK);
-    run_step(ctx, &g);
+    run_gap_step(ctx, &g);
     (void)step_gaps_take(&g);
     n_warned = 0;
     ga_log_set(count_warning, NULL, GA_LOG_WARN);
     mockcu.fail_name = calls[i];
     mockcu.fail_rc = CUDA_ERROR_INVALID_VALUE;
-    run_step(ctx, &g);
+    run_gap_step(ctx, &g);
     assert_true(step_gaps_take(&g) == -1);
     mockcu.fail_name = NULL;
     ga_log_set(NULL, NULL, GA_LOG_WARN);
     assert_int_equal(n_warned, 1);
     const long before = mockcu.calls;
-    run_step(ctx, &g);
+    run_gap_step(ctx, &g);
     assert_true(step_gaps_take(&g) == -1);
     assert_int_equal(mockcu.calls, before);
     step_gaps_destroy(&g);
