@@ -345,6 +345,21 @@ static ga_status run_in_device_memory(rank_job *j, ga_ctx *ctx, const ga_dist_te
   return status;
 }
 
+enum { GUARD_BYTES = 32, GUARD = 0xa5 };
+
+/* Rows of a result: zeros, and bytes after them that nothing may write. */
+static void *guarded_rows(int64_t bytes) {
+  unsigned char *rows = calloc((size_t)bytes + GUARD_BYTES, 1);
+  if (rows) memset(rows + bytes, GUARD, GUARD_BYTES);
+  return rows;
+}
+
+static bool guard_is_whole(const void *rows, int64_t bytes) {
+  for (int i = 0; i < GUARD_BYTES; i++)
+    if (((const unsigned char *)rows)[bytes + i] != GUARD) return false;
+  return true;
+}
+
 static void run_with_rows(rank_job *j, ga_ctx *ctx) {
   const ga_dist_desc *d = j->d;
   const int64_t nq = ga_dist_layout_tokens(d->q, j->rank), nk = ga_dist_layout_tokens(d->kv, j->rank);
@@ -352,8 +367,10 @@ static void run_with_rows(rank_job *j, ga_ctx *ctx) {
                 kw = (int64_t)d->kv_heads * d->head_dim, vw = (int64_t)d->kv_heads * d->v_dim;
   void *q = rows_of(d, d->q, j->rank, j->t->q, qw), *k = rows_of(d, d->kv, j->rank, j->t->k, kw),
        *v = rows_of(d, d->kv, j->rank, j->t->v, vw), *dout = rows_of(d, d->q, j->rank, j->t->dout, ow);
-  void *o = floats(nq * ow), *dq = floats(nq * qw), *dk = floats(nk * kw), *dv = floats(nk * vw);
-  float *lse = floats(nq * d->q_heads);
+  const int64_t one = (int64_t)bytes_of_number(d), lse_bytes = nq * d->q_heads * (int64_t)sizeof(float);
+  void *o = guarded_rows(nq * ow * one), *dq = guarded_rows(nq * qw * one), *dk = guarded_rows(nk * kw * one),
+       *dv = guarded_rows(nk * vw * one);
+  float *lse = guarded_rows(lse_bytes);
   const ga_dist_tensors io = {.struct_size = sizeof io,
                               .q_layout = ga_dist_layout_id(d->q),
                               .kv_layout = ga_dist_layout_id(d->kv),
@@ -402,6 +419,13 @@ static void run_with_rows(rank_job *j, ga_ctx *ctx) {
   for (int32_t h = 0; h < d->q_heads && good; h++)
     good = put_rank_rows(GA_F32, d->q, j->rank, lse + h * nq, 1, j->t->got_lse + h * j->t->nq);
   if (!good && j->status == GA_OK) j->status = GA_ERR_INTERNAL;
+  const bool whole = guard_is_whole(o, nq * ow * one) && guard_is_whole(dq, nq * qw * one) &&
+                     guard_is_whole(dk, nk * kw * one) && guard_is_whole(dv, nk * vw * one) &&
+                     guard_is_whole(lse, lse_bytes);
+  if (!whole) {
+    j->status = GA_ERR_INTERNAL;
+    (void)snprintf(j->text, sizeof j->text, "rank %d wrote past the end of its results", j->rank);
+  }
   void *const all[] = {q, k, v, dout, o, lse, dq, dk, dv};
   for (size_t i = 0; i < sizeof all / sizeof *all; i++) free(all[i]);
 }

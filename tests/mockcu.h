@@ -11,6 +11,7 @@ typedef struct mock_launch {
   char id[96];
   unsigned grid[3], block[3], shared_bytes, n_attributes;
   bool captured;
+  CUstream stream;
   unsigned char args[MOCK_ARGS_BYTES];
 } mock_launch;
 

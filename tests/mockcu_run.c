@@ -182,7 +182,8 @@ CUresult mock_LaunchKernelEx(const CUlaunchConfig *c, CUfunction function, void 
                      .block = {c->block_x, c->block_y, c->block_z},
                      .shared_bytes = c->shared_bytes,
                      .n_attributes = c->n_attributes,
-                     .captured = s->capturing};
+                     .captured = s->capturing,
+                     .stream = c->stream};
   (void)snprintf(l->id, sizeof l->id, "%s", f->name);
   memcpy(l->args, params[0], mockcu.args_bytes);
   mockcu.launches++;

@@ -103,6 +103,11 @@ class Dist(unittest.TestCase):
         text = self.ga("run", "-n", "2", "--tokens", "200", "--timeline", "/dev/stdout", rc=1)
         self.assertIn("--timeline /dev/stdout: it is no regular file", text)
 
+    @unittest.skipIf(os.path.exists("/dev/nvidiactl"), "there is a GPU here")
+    def test_error_of_the_only_rank(self):
+        text = self.ga("run", "-n", "1", "--transport", "processes", "--device", "cuda:0", "--type", "bf16", "--tokens", "64", rc=1)
+        self.assertIn("ga dist: no CUDA driver on this machine", text)
+
     def test_timeline_errors(self):
         """Before the run, which would fail here for another reason."""
         for transport in ("threads", "processes"):

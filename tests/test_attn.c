@@ -10,6 +10,7 @@
 
 #include "base/rng.h"
 #include "core/ctx.h"
+#include "opdef/attn.h"
 #include "opdef/ops.h"
 
 #define D 4 /* head and value dimension */
@@ -322,6 +323,36 @@ static void test_both_ways(void **state) {
     }
 }
 
+/* Pairs of a query and a key that predicted costs count: a query sees half of the last keys on average, and at most a
+ * window of them. Work follows them, forward and backward. */
+static void test_predicted_pairs(void **state) {
+  (void)state;
+  assert_true(ga_attn_pairs(100, 1000, false, 0) == 100.0 * 1000);
+  assert_true(ga_attn_pairs(100, 1000, true, 0) == 100.0 * 950);
+  assert_true(ga_attn_pairs(1000, 100, true, 0) == 1000.0 * 50);
+  assert_true(ga_attn_pairs(100, 1000, true, 64) == 100.0 * 64);
+  assert_true(ga_attn_pairs(100, 1000, false, 64) == 100.0 * 64);
+  assert_true(ga_attn_pairs(100, 1000, true, 950) == 100.0 * 950);
+  assert_true(ga_attn_pairs(100, 1000, true, 951) == 100.0 * 950);
+  assert_true(ga_attn_pairs(100, 1000, true, INT32_MAX) == 100.0 * 950);
+  assert_true(ga_attn_pairs(0, 1000, true, 64) == 0);
+  for (int32_t window = 0; window <= 64; window += 64) {
+    ga_attn_desc d = GA_ATTN_DESC_INIT;
+    d.batch = 3, d.max_q = 100, d.max_kv = 1000, d.q_heads = 4, d.kv_heads = 2, d.head_dim = 16, d.v_dim = 8;
+    d.kv_dtype = GA_BF16, d.window = window;
+    d.flags = GA_ATTN_CAUSAL;
+    const double pairs = 3 * 4 * ga_attn_pairs(100, 1000, true, window);
+    const ga_work work = opdef_attn_work(&d);
+    assert_true(work.flops == 2 * pairs * (16 + 8));
+    assert_true(work.bytes == 3.0 * 1000 * 2 * (16 + 8) * 2);
+    ga_attn_bwd_desc b = GA_ATTN_BWD_DESC_INIT;
+    b.batch = 3, b.max_q = 100, b.max_kv = 1000, b.q_heads = 4, b.kv_heads = 2, b.head_dim = 16, b.v_dim = 8;
+    b.window = window;
+    b.flags = GA_ATTN_CAUSAL;
+    assert_true(opdef_attn_bwd_work(&b).flops == 2 * pairs * (3 * 16 + 2 * 8));
+  }
+}
+
 static void test_both_ways_refused(void **state) {
   static const uint32_t others[] = {GA_ATTN_CAUSAL, GA_ATTN_STATE_IN, GA_ATTN_STATE_OUT};
   (void)state;
@@ -346,6 +377,7 @@ int main(void) {
       cmocka_unit_test(test_attn_by_hand),
       cmocka_unit_test(test_both_ways),
       cmocka_unit_test(test_both_ways_refused),
+      cmocka_unit_test(test_predicted_pairs),
       cmocka_unit_test(test_attn_alone_and_together),
       cmocka_unit_test(test_lengths_forward),
       cmocka_unit_test(test_lengths_refused),

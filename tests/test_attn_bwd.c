@@ -465,6 +465,13 @@ static void test_errors(void **state) {
   packed.q_start = q_start, packed.kv_start = behind, packed.kv_len = kv_len;
   assert_int_equal(ga_attn_bwd(ctx, &bad, &packed, NULL), GA_ERR_ARG);
   assert_non_null(strstr(ga_error_text(), "keys 1 to 5; must lie in total_q, 4, and total_kv, 4"));
+  const int32_t late[] = {1, 5}, negative[] = {-1, 3}, front[] = {0};
+  packed.q_start = late, packed.kv_start = front;
+  assert_int_equal(ga_attn_bwd(ctx, &bad, &packed, NULL), GA_ERR_ARG);
+  assert_non_null(strstr(ga_error_text(), "queries 1 to 5, keys 0 to 4; must lie in total_q, 4, and total_kv, 4"));
+  packed.q_start = negative;
+  assert_int_equal(ga_attn_bwd(ctx, &bad, &packed, NULL), GA_ERR_ARG);
+  assert_non_null(strstr(ga_error_text(), "queries -1 to 3"));
   bad = d, bad.kv_heads = 2;
   assert_int_equal(ga_attn_bwd(ctx, &bad, &io, NULL), GA_ERR_SHAPE);
   bad = d, bad.flags = GA_ATTN_SINKS;

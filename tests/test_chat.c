@@ -84,12 +84,47 @@ static void test_errors_say_where_and_what(void **state) {
                "line 3, column 23: operator + takes no 'str' and 'int'");
   expect_error("{{ x.y.z }}", "{\"x\": {}}", GA_ERR_FORMAT, "'y' is undefined");
   expect_error("{{ 'a'|replace('b') }}", "{}", GA_ERR_FORMAT, "replace: too few arguments; takes (old new count?)");
+  expect_error("{{ [1 2] }}", "{}", GA_ERR_FORMAT, "','");
+  expect_error("{{ (1 2) }}", "{}", GA_ERR_FORMAT, "')'");
+  expect_error("{{ {'a': 1 'b': 2} }}", "{}", GA_ERR_FORMAT, "','");
+  expect_error("{{ 'a'.replace('b', 'c' 1) }}", "{}", GA_ERR_FORMAT, "','");
+  expect_error("{% macro m(a b) %}{% endmacro %}", "{}", GA_ERR_FORMAT, "','");
+  expect_error("{{ 'a'.replace(none, 'b') }}", "{}", GA_ERR_FORMAT, "replace: takes strings, not none");
+  expect_error("{{ 'a'.replace('a', none) }}", "{}", GA_ERR_FORMAT, "replace: takes strings, not none");
   expect_error("{{ 9223372036854775807 + 1 }}", "{}", GA_ERR_UNSUPPORTED, "beyond 64 bits");
   expect_error("{{ 9223372036854775808 }}", "{}", GA_ERR_UNSUPPORTED, "beyond 64 bits");
   expect_error("{{ '\\ud800' }}", "{}", GA_ERR_FORMAT, "escape '\\u'");
   expect_error("\xff", "{}", GA_ERR_FORMAT, "not UTF-8");
   expect_error("{{ raise_exception('Roles must alternate: ' ~ x) }}", "{\"x\": 3}", GA_ERR_FORMAT,
                "raise_exception: Roles must alternate: 3");
+}
+
+/* What nests is left again: each of these may come one behind the other as often as steps allow. */
+static void test_depth_comes_back(void **state) {
+  static const char *const bodies[] = {
+      "{% filter upper|lower %}a{% endfilter %}",
+      "{% set _ = {(1, (2, 3)): 1}[(1, (2, 3))] %}",
+      "{% set _ = [1, [2]] == [1, [2]] %}",
+      "{% set _ = [1, [2]] < [1, [3]] %}",
+      "{% set _ = {'a': [1]} == {'a': [1]} %}",
+      "{% for x in [1, [2]] recursive %}{% if x is iterable %}{{ loop(x) }}{% endif %}{% endfor %}",
+      "{{ m(i) }}",
+      "{% call w(i) %}b{% endcall %}",
+      "{% set _ = ([1, [2, {'a': 3}]] | tojson) %}",
+      "{% set _ = ([1, [2, {'a': 3}]] | string) %}",
+      "{% if i and (i + 1) * 2 > 3 %}{% set _ = not i %}{% endif %}",
+      "{% generation %}a{% endgeneration %}",
+      "{% set x %}a{% endset %}"};
+  (void)state;
+  for (size_t i = 0; i < sizeof bodies / sizeof *bodies; i++) {
+    char source[400], *text;
+    (void)snprintf(
+        source, sizeof source, "%s%s%s",
+        "{% macro m(a) %}{{ a }}{% endmacro %}{% macro w(a) %}{{ caller() }}{% endmacro %}{% for i in range(3000) %}",
+        bodies[i], "{% endfor %}");
+    if (try_render(source, "{}", NULL, &text) != GA_OK) fail_msg("%s: %s", bodies[i], ga_error_text());
+    ga_template_text_free(text);
+  }
 }
 
 static void test_context_must_be_an_object(void **state) {
@@ -327,6 +362,46 @@ static void test_limits_are_taken(void **state) {
   assert_int_equal(try_render("{{ ((((((((((1)))))))))) }}", "{}", &limits, &text), GA_ERR_TIMEOUT);
 }
 
+/* Every bound of memory ends what allocates in an error, or is enough for the whole text. */
+static void test_every_bound_of_memory(void **state) {
+  static const char *const bodies[] = {
+      "{{ l|groupby('k')|list }}",
+      "{{ l|batch(2, 0)|list }}",
+      "{{ {'b': 1, 'a': 2}|dictsort }}",
+      "{{ {'b': 1, 'a': 2}|items|list }}",
+      "{{ {'b': 1}.items()|list }}{{ {'b': 1}.keys()|list }}{{ {'b': 1}.values()|list }}",
+      "{{ l|map(attribute='k')|unique|list }}",
+      "{{ l|selectattr('k')|rejectattr('z')|list }}",
+      "{{ l|sort(attribute='k')|reverse|list }}",
+      "{{ 'a,b,c'.split(',')|join('-')|upper|title|replace('A', 'bb') }}",
+      "{{ ' a '.strip().partition('b') }}{{ 'ab' * 3 }}{{ 'abc'[::-1] }}",
+      "{{ '%s and %d' % ('a', 3) }}{{ '{} {:>5}'.format('a', 3) }}",
+      "{{ l|tojson(indent=2) }}{{ l|string|indent(4)|length }}",
+      "{{ range(5)|list + [6] }}{{ (1, 2) + (3,) }}{{ dict(a=1, b=2) }}",
+      "{% set n = namespace(a=1) %}{% set n.a = [1, 2] %}{{ n.a }}",
+      "{% macro m(a, b=2) %}{{ a }}{{ b }}{{ varargs }}{% endmacro %}{{ m(1, 2, 3) }}",
+      "{% for x in l recursive %}{{ loop.index }}{{ x.k }}{% endfor %}"};
+  static const char context[] = "{\"l\": [{\"k\": 2}, {\"k\": 1}, {\"k\": 2}]}";
+  (void)state;
+  for (size_t i = 0; i < sizeof bodies / sizeof *bodies; i++) {
+    char *whole, *text;
+    if (try_render(bodies[i], context, NULL, &whole) != GA_OK) fail_msg("%s: %s", bodies[i], ga_error_text());
+    int n_failed = 0;
+    for (size_t bytes = 16;; bytes += 16) {
+      ga_template_limits limits = GA_TEMPLATE_LIMITS_INIT;
+      limits.memory_bytes = bytes;
+      const ga_status status = try_render(bodies[i], context, &limits, &text);
+      if (status == GA_OK) break;
+      assert_int_equal(status, GA_ERR_NOMEM);
+      n_failed++;
+    }
+    assert_true(n_failed > 10);
+    assert_string_equal(text, whole);
+    ga_template_text_free(text);
+    ga_template_text_free(whole);
+  }
+}
+
 /* Fails the n-th allocation for every n until all succeed. */
 static void test_memory_failures(void **state) {
   (void)state;
@@ -383,6 +458,7 @@ int main(void) {
       cmocka_unit_test(test_text),
       cmocka_unit_test(test_lists_may_change),
       cmocka_unit_test(test_errors_say_where_and_what),
+      cmocka_unit_test(test_depth_comes_back),
       cmocka_unit_test(test_context_must_be_an_object),
       cmocka_unit_test(test_arguments),
       cmocka_unit_test(test_chat_render),
@@ -392,6 +468,7 @@ int main(void) {
       cmocka_unit_test(test_hostile_templates),
       cmocka_unit_test(test_deep_sources),
       cmocka_unit_test(test_limits_are_taken),
+      cmocka_unit_test(test_every_bound_of_memory),
       cmocka_unit_test(test_memory_failures),
       cmocka_unit_test(test_one_template_many_threads),
   };

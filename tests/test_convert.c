@@ -342,6 +342,45 @@ static void test_convert_refuses(void **state) {
                GA_ERR_IO, "nowhere");
 }
 
+static void test_tensor_types_refused(void **state) {
+  static const char *const bad[] = {"attn_v", "=q8_0", "attn_v=", "attn_v=q9_0", "attn_v=i32", "attn_v=Q8_0x", ""};
+  (void)state;
+  fill_folder("llama");
+  for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+    char said[80];
+    ga_quantize_options o = GA_QUANTIZE_OPTIONS_INIT;
+    o.type = "f32";
+    o.tensor_types = &bad[i], o.n_tensor_types = 1;
+    (void)snprintf(said, sizeof said, "tensor type '%s'", bad[i]);
+    assert_error(ga_quantize_file(test_folder, in_folder("types.gguf"), &o), GA_ERR_ARG, said);
+    assert_int_equal(access(in_folder("types.gguf"), F_OK), -1);
+  }
+}
+
+/* Rows of queries and of keys turn in pairs; heads of an odd number of rows have a row without one. */
+static void test_rows_without_a_pair(void **state) {
+  static const struct {
+    int heads, kv_heads;
+    const char *said;
+  } cases[] = {{64, 32, "attn_k.weight': 32 rows of 32 heads; must be pairs of rows in each"},
+               {3, 2, "attn_q.weight': 64 rows of 3 heads; must be pairs of rows in each"},
+               {4, 3, "attn_k.weight': 32 rows of 3 heads; must be pairs of rows in each"},
+               {4, 32, "attn_k.weight': 32 rows of 32 heads; must be pairs of rows in each"}};
+  (void)state;
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    char config[600];
+    fill_folder("llama");
+    (void)snprintf(config, sizeof config,
+                   "{\"model_type\":\"llama\",\"hidden_size\":64,\"num_hidden_layers\":2,\"intermediate_size\":96,"
+                   "\"num_attention_heads\":%d,\"num_key_value_heads\":%d,\"vocab_size\":96,\"rms_norm_eps\":1e-6,"
+                   "\"max_position_embeddings\":128,\"rope_theta\":10000}",
+                   cases[i].heads, cases[i].kv_heads);
+    assert_int_equal(unlink(in_folder("config.json")), 0); /* a link to the test's data */
+    put_file_text("config.json", config);
+    refuse_convert("f32", GA_ERR_SHAPE, cases[i].said);
+  }
+}
+
 /* Named templates: the new file has the one that the folder is used with. */
 static void test_named_templates(void **state) {
   static const struct {
@@ -408,6 +447,8 @@ int main(void) {
       cmocka_unit_test(test_window_pattern),
       cmocka_unit_test(test_token_behind),
       cmocka_unit_test(test_convert_refuses),
+      cmocka_unit_test(test_tensor_types_refused),
+      cmocka_unit_test(test_rows_without_a_pair),
       cmocka_unit_test(test_named_templates),
       cmocka_unit_test(test_file_that_appears_meanwhile),
   };

@@ -15,17 +15,26 @@
 
 /* --- layouts --- */
 
+enum { UNTOUCHED = -7 };
+
+/* Returns n + 1 elements, of which a callee may write n. */
+static int64_t *guarded(int64_t n) {
+  int64_t *x = malloc((size_t)(n + 1) * sizeof *x);
+  assert_non_null(x);
+  for (int64_t i = 0; i <= n; i++) x[i] = UNTOUCHED;
+  return x;
+}
+
 static void check_layout_whole(int32_t order, int32_t ranks, int32_t documents, const int64_t *lengths) {
   ga_dist_layout *l = layout_of_lengths(order, ranks, documents, lengths);
   assert_non_null(l);
   const int64_t n = ga_dist_layout_tokens(l, -1);
   int *seen = calloc((size_t)n + 1, sizeof *seen);
-  int64_t *all = calloc((size_t)n + 1, sizeof *all), *back = calloc((size_t)n + 1, sizeof *back);
-  int64_t *token = calloc((size_t)n + 1, sizeof *token), *place = calloc((size_t)n + 1, sizeof *place);
-  int64_t *rows = calloc((size_t)n + 1, sizeof *rows), sum = 0, most = 0, least = n;
+  int64_t *all = guarded(n), *back = guarded(n), sum = 0, most = 0, least = n;
   for (int64_t i = 0; i < n; i++) all[i] = 1000 + i;
   for (int32_t r = 0; r < ranks; r++) {
     const int64_t m = ga_dist_layout_tokens(l, r);
+    int64_t *token = guarded(m), *place = guarded(m), *rows = guarded(m);
     assert_int_equal(ga_dist_layout_rows(l, r, token, place), GA_OK);
     assert_int_equal(ga_dist_permute(l, ga_dist_layout_id(l), r, all, sizeof *all, rows), GA_OK);
     assert_int_equal(ga_dist_unpermute(l, ga_dist_layout_id(l), r, rows, sizeof *rows, back), GA_OK);
@@ -38,13 +47,15 @@ static void check_layout_whole(int32_t order, int32_t ranks, int32_t documents, 
       assert_true(i == 0 || order == GA_DIST_STRIPED || token[i] > token[i - 1]);
       seen[token[i]]++;
     }
+    assert_true(token[m] == UNTOUCHED && place[m] == UNTOUCHED && rows[m] == UNTOUCHED && back[n] == UNTOUCHED);
+    free(token), free(place), free(rows);
     sum += m, most = m > most ? m : most, least = m < least ? m : least;
   }
   assert_int_equal(sum, n);
   if (order != GA_DIST_DOC_ZIGZAG && order != GA_DIST_DOCUMENTS)
     assert_true(most - least <= (order == GA_DIST_CHUNKS || order == GA_DIST_PIECES ? 3 : 2));
   for (int64_t i = 0; i < n; i++) assert_true(seen[i] == 1 && back[i] == all[i]);
-  free(seen), free(all), free(back), free(token), free(place), free(rows);
+  free(seen), free(all), free(back);
   ga_dist_layout_destroy(l);
 }
 

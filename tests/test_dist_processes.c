@@ -311,6 +311,20 @@ static void rank_1_dies(int32_t rank) {
 static void rank_0_dies(int32_t rank) {
   if (rank == 0) _exit(3);
 }
+/* Leaves room for n file descriptors more. */
+static void allow_descriptors(int n) {
+  const int next = dup(0);
+  struct rlimit limit;
+  assert_true(next >= 0);
+  (void)close(next);
+  (void)getrlimit(RLIMIT_NOFILE, &limit);
+  limit.rlim_cur = (rlim_t)(next + n);
+  assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+}
+/* The socket is all that rank 1 may open: the descriptor of the memory is lost on its way. */
+static void no_descriptors(int32_t rank) {
+  if (rank == 1) allow_descriptors(1);
+}
 static void no_large_files(int32_t rank) {
   if (rank == 0) (void)setrlimit(RLIMIT_FSIZE, &(struct rlimit){1 << 20, 1 << 20});
 }
@@ -319,10 +333,11 @@ static void check_start(void (*before)(int32_t), int32_t not_rank, const char *s
   dist_setup s = start_dist_case(&dist_cases[0], "zigzag", 0, 3, 8, 2);
   tensors t = shared_tensors(&s.desc, 5);
   group g = {.d = &s.desc, .one_desc = true, .ranks = 3, .t = &t, .before = before, .start_timeout = 0.4};
-  if (before == no_large_files) g.start_timeout = 60;
+  if (before == no_large_files || before == no_descriptors) g.start_timeout = 60;
   start_group(&g);
   end_group(&g);
   check_told(&g, not_rank, said);
+  for (int32_t r = 0; r < g.ranks; r++) assert_true(g.told[r].seconds < 10);
   let_go(&g);
   free_shared(&s.desc, &t);
   end_dist_case(&s);
@@ -333,6 +348,12 @@ static void test_missing(void **state) {
   check_start(rank_1_dies, 1, "rank 0 waited 0.4 s; 1 of 3 ranks did not come: 1");
   check_start(rank_0_dies, 0, "waited 0.4 s for rank 0, which did not come");
   check_start(no_large_files, -1, "no shared memory: the limit of a file's size (ulimit -f) is 1048576 bytes");
+}
+
+/* All ranks end at once, not after the minute that they may wait. */
+static void test_lost_memory(void **state) {
+  (void)state;
+  check_start(no_descriptors, -1, "rank 1 lost the descriptor of the shared memory; may it open more files");
 }
 
 /* Two processes that say they are rank 1, and two rank counts. */
@@ -572,6 +593,46 @@ static void test_descriptors(void **state) {
   ga_comm_destroy(comm);
 }
 
+/* Trades descriptors as one of two ranks, where rank 1 may open only its socket. Returns the status. */
+static ga_status trade_in_full_table(const ga_comm_process_options *o, char *text, size_t capacity) {
+  ga_comm *comm = NULL;
+  int fds[2] = {7, 7};
+  if (ga_comm_processes_create(o, &comm) != GA_OK) return GA_ERR_INTERNAL;
+  if (o->rank == 1) allow_descriptors(1);
+  const ga_status status = comm->calls->trade_fds(comm, 0, fds);
+  (void)snprintf(text, capacity, "%s", ga_error_text());
+  ga_comm_destroy(comm);
+  return fds[0] == -1 && fds[1] == -1 ? status : GA_ERR_INTERNAL;
+}
+
+/* A rank's descriptor is lost on its way to another one: both end at once. */
+static void test_lost_descriptor(void **state) {
+  (void)state;
+  told *both = memory_of_all(2 * sizeof(told));
+  char run[64];
+  ga_comm_process_options o = GA_COMM_PROCESS_OPTIONS_INIT;
+  (void)snprintf(run, sizeof run, "test-lost-%d", (int)getpid());
+  o.ranks = 2, o.run = run, o.timeout = 60;
+  pid_t pids[2];
+  for (o.rank = 0; o.rank < 2; o.rank++) {
+    pids[o.rank] = fork();
+    if (pids[o.rank]) continue;
+    (void)alarm(120);
+    const double begin = ga_seconds();
+    told *mine = &both[o.rank];
+    mine->status = trade_in_full_table(&o, mine->text, sizeof mine->text);
+    mine->seconds = ga_seconds() - begin;
+    _exit(0);
+  }
+  for (int r = 0; r < 2; r++) (void)waitpid(pids[r], NULL, 0);
+  for (int r = 0; r < 2; r++) {
+    assert_int_equal(both[r].status, GA_ERR_COMM);
+    assert_true(both[r].seconds < 10);
+    if (!strstr(both[r].text, "rank 1 lost the file descriptor that rank 0 sent")) fail_msg("%s", both[r].text);
+  }
+  (void)munmap(both, 2 * sizeof(told));
+}
+
 int main(int argc, char **argv) {
   run_everything = argc > 1 && !strcmp(argv[1], "full");
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_right),
@@ -580,6 +641,8 @@ int main(int argc, char **argv) {
                                      cmocka_unit_test(test_stopped),
                                      cmocka_unit_test(test_other_plan_of_a_process),
                                      cmocka_unit_test(test_missing),
+                                     cmocka_unit_test(test_lost_memory),
+                                     cmocka_unit_test(test_lost_descriptor),
                                      cmocka_unit_test(test_two_of_a_rank),
                                      cmocka_unit_test(test_process_arguments),
                                      cmocka_unit_test(test_places),

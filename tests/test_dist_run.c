@@ -231,6 +231,7 @@ static void check_broken(int32_t stop_at, bool other_plan, const char *said, dou
     if (!strstr(jobs[r].text, said)) fail_msg("rank %d says '%s', not '%s'", r, jobs[r].text, said);
   }
   for (int64_t i = 0; i < t.nq * s.desc.q_heads * s.desc.v_dim; i++) assert_true(t.got_o[i] == 0);
+  for (int64_t i = 0; i < t.nq * s.desc.q_heads; i++) assert_true(t.got_lse[i] == 0);
   free_tensors(&t);
   ga_dist_plan_destroy(plan), ga_dist_plan_destroy(second);
   end_dist_case(&s);
@@ -249,6 +250,40 @@ static void test_rank_leaves(void **state) {
 static void test_rank_stalls(void **state) {
   (void)state;
   check_broken(2, false, "waited 0.2 s for rank", 0.2);
+}
+
+typedef struct meeting_rank {
+  ga_comm *comm;
+  uint64_t value;
+  char text[256];
+} meeting_rank;
+
+static void *meet_with_value(void *arg) {
+  meeting_rank *r = arg;
+  if (ga_comm_meet(r->comm, "number", r->value) != GA_OK)
+    (void)snprintf(r->text, sizeof r->text, "%s", ga_error_text());
+  return NULL;
+}
+
+/* Both ranks are told whose value is which. */
+static void test_values_differ(void **state) {
+  (void)state;
+  ga_comm_threads_options how = GA_COMM_THREADS_OPTIONS_INIT;
+  how.ranks = 2, how.timeout = 5;
+  ga_comm *comms[2];
+  meeting_rank ranks[2] = {0};
+  pthread_t threads[2];
+  assert_int_equal(ga_comm_threads_create(&how, comms), GA_OK);
+  for (int r = 0; r < 2; r++) {
+    ranks[r] = (meeting_rank){.comm = comms[r], .value = r ? 0x77 : 0x55};
+    assert_int_equal(pthread_create(&threads[r], NULL, meet_with_value, &ranks[r]), 0);
+  }
+  for (int r = 0; r < 2; r++) (void)pthread_join(threads[r], NULL);
+  for (int r = 0; r < 2; r++) {
+    if (!strstr(ranks[r].text, "number is 0000000000000077 on rank 1 and 0000000000000055 on rank 0"))
+      fail_msg("rank %d: '%s'", r, ranks[r].text);
+    ga_comm_destroy(comms[r]);
+  }
 }
 
 /* Its own error on the rank that made it; on the others one of the communicator, with the same text. */
@@ -349,6 +384,7 @@ int main(int argc, char **argv) {
                                      cmocka_unit_test(test_rank_leaves),
                                      cmocka_unit_test(test_rank_stalls),
                                      cmocka_unit_test(test_other_layout),
+                                     cmocka_unit_test(test_values_differ),
                                      cmocka_unit_test(test_rank_gives_null),
                                      cmocka_unit_test(test_arrives_at_deadline)};
   return cmocka_run_group_tests(tests, NULL, NULL);

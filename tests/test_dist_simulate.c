@@ -38,22 +38,27 @@ static ga_dist_times simulated(const ga_dist_plan *plan, const ga_dist_machine *
 
 typedef void check_fn(const ga_dist_plan *plan, const dist_setup *s, int32_t ranks);
 
-/* Each method that takes the case, forward and backward. */
+/* Each case that a method takes, forward and backward. Returns their number. */
+static int for_method(const char *name, check_fn *check) {
+  int n = 0;
+  for (int c = 0; c < CASES; c++)
+    for (int32_t ranks = 1; ranks <= 6; ranks += 1 + (ranks > 2))
+      for (uint32_t back = 0; back <= GA_DIST_BACKWARD; back += GA_DIST_BACKWARD) {
+        dist_setup s = start_dist_case(&sim_cases[c], name, 0, ranks, 8, 4);
+        ga_dist_plan *plan = NULL;
+        s.desc.head_dim = 64, s.desc.v_dim = 48, s.desc.dtype = GA_BF16;
+        s.desc.flags |= back;
+        if (ga_dist_plan_create(&s.desc, &plan) == GA_OK) check(plan, &s, ranks), n++;
+        ga_dist_plan_destroy(plan);
+        end_dist_case(&s);
+      }
+  return n;
+}
+
 static void for_plans(check_fn *check) {
   const char *name;
   int n = 0;
-  for (size_t i = 0; (name = ga_dist_method_name(i)) != NULL; i++)
-    for (int c = 0; c < CASES; c++)
-      for (int32_t ranks = 1; ranks <= 6; ranks += 1 + (ranks > 2))
-        for (uint32_t back = 0; back <= GA_DIST_BACKWARD; back += GA_DIST_BACKWARD) {
-          dist_setup s = start_dist_case(&sim_cases[c], name, 0, ranks, 8, 4);
-          ga_dist_plan *plan = NULL;
-          s.desc.head_dim = 64, s.desc.v_dim = 48, s.desc.dtype = GA_BF16;
-          s.desc.flags |= back;
-          if (ga_dist_plan_create(&s.desc, &plan) == GA_OK) check(plan, &s, ranks), n++;
-          ga_dist_plan_destroy(plan);
-          end_dist_case(&s);
-        }
+  for (size_t i = 0; (name = ga_dist_method_name(i)) != NULL; i++) n += for_method(name, check);
   assert_true(n > 500);
 }
 
@@ -278,6 +283,67 @@ static void test_band_is_normal(void **state) {
     }
 }
 
+/* The simulator as it is: times of every method over all cases above, forward and backward, without and with what
+ * merges and memory cost, summed with weights so that times that change places show, too. A change here is one of
+ * predictions: print the new table with GA_TEST_SHOW=1, and say in the commit why. */
+static const struct {
+  const char *method;
+  double sums[2][2]; /* [gpus][backward] */
+} predicted[] = {
+    {"ring", {{209.421690565, 587.087390217}, {264.556785657, 619.814220792}}},
+    {"striped", {{197.463374296, 528.519369586}, {246.230326398, 563.543403336}}},
+    {"zigzag", {{199.240346265, 543.729976375}, {248.837332511, 584.647455065}}},
+    {"zigzag-direct", {{193.627866968, 514.940520937}, {244.935480098, 555.034902388}}},
+    {"double-ring", {{199.240346265, 543.729976375}, {248.837332511, 584.647455065}}},
+    {"distflash", {{158.065869863, 428.245632559}, {204.774265722, 447.909064608}}},
+    {"balanced", {{233.597726668, 568.17604942}, {286.11930339, 617.164293936}}},
+    {"llama3", {{206.924466529, 569.257768811}, {218.898628472, 616.498368791}}},
+    {"mesh", {{199.240346265, 543.729976375}, {248.837332511, 584.647455065}}},
+    {"wallfacer", {{199.240346265, 544.412780646}, {248.837332511, 581.117805111}}},
+    {"attention2d", {{206.924466529, 569.257768811}, {218.898628472, 616.498368791}}},
+    {"ulysses", {{233.714461071, 572.084291748}, {253.18609426, 593.731476714}}},
+    {"usp", {{199.240346265, 543.729976375}, {248.837332511, 584.647455065}}},
+    {"burst", {{199.240346265, 544.412780646}, {248.837332511, 583.435128697}}},
+    {"tokenring", {{250.915437704, 544.412780646}, {304.95817123, 583.435128697}}},
+    {"pass-q", {{267.549211093, 544.412780646}, {324.576368841, 583.435128697}}},
+    {"tree", {{280.147194273, 605.543396483}, {312.254791383, 644.274647721}}},
+};
+
+static double weighed[2][2];
+static int n_weighed;
+
+static void add_prediction(const ga_dist_plan *plan, const dist_setup *s, int32_t ranks) {
+  (void)ranks;
+  const double weight = 1 + 0.01 * n_weighed++;
+  for (int gpus = 0; gpus < 2; gpus++) {
+    ga_dist_machine m = machine_of(gpus);
+    const ga_dist_times t = simulated(plan, &m);
+    weighed[gpus][(s->desc.flags & GA_DIST_BACKWARD) != 0] +=
+        weight * 1e3 * (t.seconds + 0.7 * t.mean_busy + 0.5 * t.most_busy + 0.3 * t.most_waiting + 0.1 * t.one_device);
+  }
+}
+
+static void test_predictions(void **state) {
+  (void)state;
+  const char *name;
+  const bool show = getenv("GA_TEST_SHOW") != NULL;
+  for (size_t i = 0; (name = ga_dist_method_name(i)) != NULL; i++) {
+    memset(weighed, 0, sizeof weighed);
+    n_weighed = 0;
+    for_method(name, add_prediction);
+    if (show)
+      print_message("    {\"%s\", {{%.12g, %.12g}, {%.12g, %.12g}}},\n", name, weighed[0][0], weighed[0][1],
+                    weighed[1][0], weighed[1][1]);
+    if (show) continue;
+    assert_true(i < sizeof predicted / sizeof *predicted);
+    assert_string_equal(predicted[i].method, name);
+    for (int k = 0; k < 4; k++) {
+      const double want = predicted[i].sums[k / 2][k % 2], got = weighed[k / 2][k % 2];
+      if (!(fabs(got - want) <= 1e-9 * want)) fail_msg("%s: %.12g; was %.12g", name, got, want);
+    }
+  }
+}
+
 static void test_refused_machines(void **state) {
   (void)state;
   const ga_dist_point falling[] = {{8, 1}, {4, 1}};
@@ -315,6 +381,7 @@ int main(void) {
       cmocka_unit_test(test_curves),
       cmocka_unit_test(test_draws),
       cmocka_unit_test(test_band_is_normal),
+      cmocka_unit_test(test_predictions),
       cmocka_unit_test(test_refused_machines),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -255,6 +255,16 @@ static void test_modules_refused(void **state) {
                          "'path' is ../x; must be the name of a folder");
   expect_modules_refused("[3]", GA_ERR_FORMAT, "module 0: is an integer; must be an object");
   expect_modules_refused("[{\"speed\":1}]", GA_ERR_UNSUPPORTED, "modules.json: '0.speed' is not known");
+  for (int n = EMBEDDING_MOST_MODULES; n <= EMBEDDING_MOST_MODULES + 1; n++) {
+    char many[4096] = BEGIN;
+    for (int i = 0; i <= n; i++) (void)strcat(many, "," MODULE("Normalize", "n")); /* the last one adds nothing */
+    (void)strcat(many, "]");
+    put_file_text("modules.json", many);
+    const ga_status status = read_modules_folder(false, &e);
+    if (n > EMBEDDING_MOST_MODULES) assert_error(status, GA_ERR_UNSUPPORTED, "modules.json has more than 16 modules");
+    if (n == EMBEDDING_MOST_MODULES) assert_ok(status);
+    embedding_destroy(e);
+  }
   for (size_t i = 0; i < GA_COUNT_OF(denses); i++) {
     put_dense("2_Dense", WIDTH, 3, denses[i].more, true);
     expect_modules_refused(BEGIN "," MODULE("Dense", "2_Dense") "]", denses[i].status, denses[i].part);

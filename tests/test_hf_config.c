@@ -11,6 +11,12 @@ static void expect_int(const ga_model_file *f, const char *key, int64_t want) {
   if (n != want) fail_msg("%s is %lld, must be %lld", key, (long long)n, (long long)want);
 }
 
+static void expect_element(const ga_meta *meta, int64_t index, int64_t want) {
+  int64_t n = -1;
+  assert_ok(ga_meta_int(meta, index, &n));
+  if (n != want) fail_msg("element %lld is %lld, must be %lld", (long long)index, (long long)n, (long long)want);
+}
+
 static void check_float(const ga_model_file *f, const char *key, double want) {
   double x = -1;
   assert_ok(ga_model_file_float(f, key, &x));
@@ -76,6 +82,8 @@ static void test_llama(void **state) {
   assert_true(tied);
   assert_ok(ga_model_file_array(f, "ga.eos_token_ids", GA_META_INTS, &ids));
   assert_int_equal(ga_meta_count(ids), 2);
+  expect_element(ids, 0, 7);
+  expect_element(ids, 1, 9);
   check_name(f, names[0], "token_embd.weight");
   check_name(f, names[1], "blk.0.attn_q.weight");
   check_name(f, names[2], "blk.12.ffn_down.weight");
@@ -292,6 +300,34 @@ static void test_granite_and_smollm3(void **state) {
   assert_ok(ga_model_file_ints(f, "ga.rope_layers", 2, 0, 1, rotates));
   assert_true(rotates[0] && !rotates[1]);
   expect_int(f, "ga.no_rope_every", 4);
+  ga_model_file_destroy(f);
+}
+
+/* Each integer of an array arrives whole, in its place and with its sign; a number alone is an array of one. */
+static void test_integer_arrays(void **state) {
+  static const int64_t want[] = {1, -2, 0x0102030405060708, INT64_MIN, 255};
+  ga_model_file *f;
+  const ga_meta *meta;
+  (void)state;
+  assert_ok(open_folder("{\"model_type\":\"smollm3\"," BASE
+                        ",\"no_rope_layers\":[1,-2,72623859790382856,-9223372036854775808,255]}",
+                        0, NULL, &f));
+  assert_ok(ga_model_file_array(f, "ga.rope_layers", GA_META_INTS, &meta));
+  assert_int_equal(ga_meta_count(meta), GA_COUNT_OF(want));
+  for (size_t i = 0; i < GA_COUNT_OF(want); i++) expect_element(meta, (int64_t)i, want[i]);
+  ga_model_file_destroy(f);
+  assert_ok(open_folder("{\"model_type\":\"smollm3\"," BASE ",\"no_rope_layers\":-3}", 0, NULL, &f));
+  assert_ok(ga_model_file_array(f, "ga.rope_layers", GA_META_INTS, &meta));
+  assert_int_equal(ga_meta_count(meta), 1);
+  expect_element(meta, 0, -3);
+  ga_model_file_destroy(f);
+  assert_ok(open_folder("{\"model_type\":\"llama\"," BASE ",\"eos_token_id\":[-1,300,7,-5,9]}", 0, NULL, &f));
+  assert_ok(ga_model_file_array(f, "ga.eos_token_ids", GA_META_INTS, &meta));
+  assert_int_equal(ga_meta_count(meta), 3);
+  expect_element(meta, 0, 300);
+  expect_element(meta, 1, 7);
+  expect_element(meta, 2, 9);
+  expect_int(f, "tokenizer.ggml.eos_token_id", 300);
   ga_model_file_destroy(f);
 }
 
@@ -718,6 +754,7 @@ int main(void) {
       cmocka_unit_test(test_defaults_of_classes),
       cmocka_unit_test(test_yarn_magnitudes_refused),
       cmocka_unit_test(test_granite_and_smollm3),
+      cmocka_unit_test(test_integer_arrays),
       cmocka_unit_test(test_phi3),
       cmocka_unit_test(test_layer_norm_families),
       cmocka_unit_test(test_nomic_bert),

@@ -148,6 +148,11 @@ static void test_mistral3(void **state) {
   ga_gguf_put_int(w, "mistral3.rope.scaling.original_context_length", GA_META_U32, 7);
   assert_ok(read_sizes(w, &p));
   assert_int_equal(p.context, 7);
+  assert_ok(read_sizes(begin_sizes("mistral3"), &p)); /* without a scale, the whole context */
+  assert_int_equal(p.context, 64);
+  w = begin_sizes("mistral3");
+  ga_gguf_put_f32(w, "mistral3.attention.temperature_scale", 0);
+  assert_ok(read_sizes(w, &p));
   w = begin_sizes("mistral3");
   ga_gguf_put_f32(w, "mistral3.attention.temperature_scale", -1);
   assert_error(read_sizes(w, &p), GA_ERR_FORMAT, "mistral3.attention.temperature_scale is -1");

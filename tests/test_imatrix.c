@@ -112,6 +112,9 @@ static void test_imatrix_refuses(void **state) {
   open_watched("llama", &r);
   assert_error(ga_imatrix_write(r.im, in_folder("n.gguf"), "", false), GA_ERR_STATE, "no text has been read");
   assert_error(ga_imatrix_add(r.im, ids, WINDOW - 1, NULL, NULL), GA_ERR_SHAPE, "15 tokens; at least one window of 16");
+  assert_error(ga_imatrix_create(NULL, 0, &im), GA_ERR_ARG, "model or out is NULL");
+  assert_error(ga_imatrix_create(r.model, 0, NULL), GA_ERR_ARG, "model or out is NULL");
+  assert_error(ga_imatrix_create(r.model, 4097, &im), GA_ERR_ARG, "windows of 4097 tokens; must be 16 to 4096");
   assert_error(ga_imatrix_create(r.model, 15, &im), GA_ERR_ARG, "windows of 15 tokens; must be 16 to 4096");
   assert_null(im);
   ids[3] = TINY_VOCAB;

@@ -254,6 +254,57 @@ static void test_attn(void **state) {
   }
 }
 
+/* The state of rows, borders and lengths, scales, segments: pointers that only some flags and types read. */
+static void test_attn_more_pointers(void **state) {
+  (void)state;
+  const pointer states[] = {{IO(attn, state_o), true, 4}, {IO(attn, state_m), true, 4}, {IO(attn, state_l), true, 4}};
+  const pointer packed[] = {{IO(attn, q_start), true, 4},
+                            {IO(attn, kv_start), true, 4},
+                            {IO(attn, q_len), false, 4},
+                            {IO(attn, kv_len), false, 4}};
+  const pointer scales[] = {{"k_scale", offsetof(ga_attn_io, k_scale.data), true, 4},
+                            {"v_scale", offsetof(ga_attn_io, v_scale.data), true, 4}};
+  const pointer segments[] = {{"k of kv_segments", offsetof(ga_attn_io, kv_segments[0].k), false, 4},
+                              {"v of kv_segments", offsetof(ga_attn_io, kv_segments[0].v), false, 4},
+                              {"kv_segments[0].k", offsetof(ga_attn_io, kv_segments[0].k), true, 1},
+                              {"kv_segments[0].v", offsetof(ga_attn_io, kv_segments[0].v), true, 1}};
+  int32_t *start = at(7), *length = at(8);
+  start[0] = 0, start[1] = 2, length[0] = 2;
+  ga_attn_desc d = GA_ATTN_DESC_INIT;
+  d.max_q = d.max_kv = d.q_heads = d.kv_heads = 2;
+  d.head_dim = 4;
+  ga_attn_io io = {.q = at(0), .k = at(1), .v = at(2), .o = at(3), .lse = at(4)};
+  open_ref();
+  op_case c = {.op = "attn",
+               .desc = &d,
+               .io = &io,
+               .desc_bytes = sizeof d,
+               .io_bytes = sizeof io,
+               .plan = plan_attn,
+               .run = run_attn};
+  c.pointers = states, c.n_pointers = GA_COUNT_OF(states);
+  d.flags = GA_ATTN_STATE_OUT;
+  io.state_o = at(5), io.state_m = at(6), io.state_l = at(9);
+  try_pointers(&c);
+  c.pointers = packed, c.n_pointers = GA_COUNT_OF(packed);
+  d.flags = GA_ATTN_VARLEN | GA_ATTN_LENGTHS;
+  io.q_start = io.kv_start = start, io.q_len = io.kv_len = length;
+  io.q_tokens = 2;
+  try_pointers(&c);
+  c.pointers = scales, c.n_pointers = GA_COUNT_OF(scales);
+  d.flags = 0;
+  d.kv_dtype = GA_E4M3;
+  io.q_tokens = 0;
+  io.k_scale.data = at(10), io.v_scale.data = at(11);
+  try_pointers(&c);
+  c.pointers = segments, c.n_pointers = GA_COUNT_OF(segments);
+  d.kv_dtype = GA_F32;
+  d.kv_segments = 1;
+  io.kv_segments[0] = (ga_attn_kv_segment){.k = at(1), .v = at(2), .kv = 2};
+  try_pointers(&c);
+  close_ref();
+}
+
 static void test_stretch_counts(void **state) {
   (void)state;
   const field counts[] = {{AT(attn, q_stretches), INT, 1, 64}, {AT(attn, kv_stretches), INT, 1, 64}};
@@ -556,6 +607,7 @@ int main(void) {
       cmocka_unit_test(test_types_that_are_only_read),
       cmocka_unit_test(test_convert),
       cmocka_unit_test(test_attn),
+      cmocka_unit_test(test_attn_more_pointers),
       cmocka_unit_test(test_stretch_counts),
       cmocka_unit_test(test_attn_bwd),
       cmocka_unit_test(test_attn_quant),

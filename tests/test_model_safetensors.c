@@ -3,6 +3,7 @@
 
 #include "base/mem.h"
 #include "file/hf.h"
+#include "file/limits.h"
 #include "tests/fuzz/walk_model.h"
 #include "tests/model_folder.h"
 
@@ -62,6 +63,30 @@ static void test_every_st_dtype(void **state) {
     assert_int_equal(ga_model_file_find(f, "t")->view.dtype, all[i].dtype);
     ga_model_file_destroy(f);
   }
+}
+
+/* A file whose header has n entries, none of which describes a tensor: their number is looked at first. */
+static void refuse_entries(const char *before, int n, const char *after, const char *part) {
+  const size_t room = strlen(before) + (size_t)n * 16 + strlen(after) + 1;
+  char *bytes = malloc(8 + room), *const header = bytes + 8, *at = header;
+  ga_model_file *f = NULL;
+  assert_non_null(bytes);
+  at += sprintf(at, "%s", before);
+  for (int i = 0; i < n; i++) at += sprintf(at, "%s\"%x\":0", i ? "," : "", i);
+  at += sprintf(at, "%s", after);
+  ga_store_le((uint8_t *)bytes, 8, (uint64_t)(at - header));
+  assert_error(ga_model_file_parse("m", (uint8_t *)bytes, (size_t)(at - bytes), &f), GA_ERR_FORMAT, part);
+  assert_null(f);
+  free(bytes);
+}
+
+/* As many as the limit pass it. */
+static void test_header_limits(void **state) {
+  (void)state;
+  refuse_entries("{", GA_MODEL_MAX_TENSORS + 1, "}", "1048577 tensors; at most 1048576");
+  refuse_entries("{", GA_MODEL_MAX_TENSORS, "}", "m: tensor '0'");
+  refuse_entries("{\"__metadata__\":{", GA_MODEL_MAX_KEYS + 1, "}}", "__metadata__ has 65537 keys; at most 65536");
+  refuse_entries("{\"__metadata__\":{", GA_MODEL_MAX_KEYS, "}}", "__metadata__ '0' is an integer; must be a text");
 }
 
 static void test_header_rules(void **state) {
@@ -289,6 +314,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_one_file),
       cmocka_unit_test(test_every_st_dtype),
+      cmocka_unit_test(test_header_limits),
       cmocka_unit_test(test_header_rules),
       cmocka_unit_test(test_header_form),
       cmocka_unit_test(test_deep_json),

@@ -10,7 +10,9 @@
 
 #include "base/compiler.h"
 #include "base/half.h"
+#include "base/hash.h"
 #include "base/quant.h"
+#include "base/quant_grid.h"
 #include "base/rng.h"
 #include "ref/ref.h"
 
@@ -63,6 +65,30 @@ static double rms_allowed(ga_dtype t) {
   case GA_Q2_K: return 0.36;
   case GA_MXFP4: return 0.14;
   default: return 0.11;
+  }
+}
+
+/* The points of the grids, each of which few blocks have: all of them were compared with those
+ * of the package gguf (its quants.py). */
+static void test_grids(void **state) {
+  static const struct {
+    const uint16_t *grid;
+    size_t n;
+    uint64_t hash;
+  } all[] = {{ga_iq2_xxs_grid, 256, 0x6fca17f5c451905d},
+             {ga_iq2_xs_grid, 512, 0x29d6ac8e0e6b14e3},
+             {ga_iq2_s_grid, 1024, 0x641f9aa3fbd98694},
+             {ga_iq3_xxs_grid, 256, 0x79d733576d562547},
+             {ga_iq3_s_grid, 512, 0x55b224116d1e5ca2}};
+  (void)state;
+  for (size_t i = 0; i < GA_COUNT_OF(all); i++) {
+    uint64_t hash = GA_FNV64_START;
+    for (size_t e = 0; e < all[i].n; e++) { /* the same on any order of bytes */
+      uint8_t le[2];
+      le[0] = (uint8_t)all[i].grid[e], le[1] = (uint8_t)(all[i].grid[e] >> 8);
+      hash = ga_fnv64(hash, le, 2);
+    }
+    if (hash != all[i].hash) fail_msg("grid %zu: 0x%016llx", i, (unsigned long long)hash);
   }
 }
 
@@ -124,6 +150,7 @@ static void test_zero_and_hostile(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_formulas_agree_with_vectors),
+      cmocka_unit_test(test_grids),
       cmocka_unit_test(test_quantisers_are_near),
       cmocka_unit_test(test_exact_values_stay),
       cmocka_unit_test(test_zero_and_hostile),

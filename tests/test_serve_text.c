@@ -18,6 +18,29 @@
 #include "serve/metrics.h"
 #include "tests/choice_rig.h"
 
+/* Writes a number as UTF-8 writes code points of n bytes, and says how many these are. */
+static size_t put_form(uint32_t c, size_t n, char out[4]) {
+  static const unsigned char heads[] = {0, 0, 0xC0, 0xE0, 0xF0};
+  if (n == 1) out[0] = (char)c;
+  for (size_t i = n; n > 1 && i-- > 0; c >>= 6) out[i] = (char)(i ? 0x80 | (c & 63) : heads[n] | c);
+  return n;
+}
+
+/* Each code point in its shortest form is one character; longer forms, surrogates and what lies above are none. */
+static void test_every_character(void **state) {
+  static const uint32_t most[] = {0, 0x7F, 0x7FF, 0xFFFF, 0x1FFFFF};
+  (void)state;
+  for (size_t n = 1; n <= 4; n++)
+    for (uint32_t c = 0; c <= most[n]; c++) {
+      char form[4];
+      const bool good = c > (n > 1 ? most[n - 1] : 0) || (n == 1 && c == 0);
+      const bool real = good && c <= 0x10FFFF && (c < 0xD800 || c > 0xDFFF);
+      const size_t length = sv_utf8_length(form, put_form(c, n, form));
+      if (length != (real ? n : 0)) fail_msg("U+%04X in %zu bytes: %zu", c, n, length);
+      if (n > 1 && sv_utf8_length(form, n - 1)) fail_msg("U+%04X cut after %zu of %zu bytes", c, n - 1, n);
+    }
+}
+
 static void test_json_text(void **state) {
   (void)state;
   sv_text t = {0};
@@ -484,7 +507,8 @@ static void test_base64(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_json_text),
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_every_character),
+                                     cmocka_unit_test(test_json_text),
                                      cmocka_unit_test(test_stop_strings),
                                      cmocka_unit_test(test_stop_strings_hold_little),
                                      cmocka_unit_test(test_characters_stay_whole),

@@ -244,6 +244,10 @@ static void expect_part_refused(const char *json, const char *config, const char
 static void test_refused_parts(void **state) {
   (void)state;
   static const char *const cases[][2] = {
+      {"{" WORDS "," BERT("true") ",\"post_processor\":{\"type\":\"BertProcessing\",\"sep\":[\"S\",2]}}",
+       "'cls' of 'BertProcessing' is missing; must be a text and an id"},
+      {"{" WORDS "," BERT("true") ",\"post_processor\":{\"type\":\"BertProcessing\",\"cls\":[7,1],\"sep\":[\"S\",2]}}",
+       "'cls' of 'BertProcessing' is an array; must be a text and an id"},
       {WITH("\"lattice\":1"), "tokenizer.json: 'lattice' is not known; GA has added_tokens"},
       {WITH("\"added_tokens\":[{\"id\":0,\"content\":\"a\",\"upper\":true}]"), "'added_tokens.0.upper' is not known"},
       {MODEL("\"dropout\":0.1"), "'model.dropout' is 0.1; must be absent, empty or one of [0]: ids would be random"},

@@ -94,6 +94,32 @@ static void test_special_tokens(void **state) {
   ga_tokenizer_destroy(tok);
 }
 
+/* Each token is found by its text, the first one too, whether it is a control token or a normal one. */
+static void test_find(void **state) {
+  (void)state;
+  for (int way = 0; way < 3; way++) {
+    if (way == 0)
+      make_spm(&vocab);
+    else
+      make_wpm(&vocab);
+    if (way == 2) {
+      vocab.tokens[0] = (ga_text){"zero", 4};
+      vocab.types[0] = GA_TOK_NORMAL;
+      vocab.v.pad = GA_TOK_NONE;
+    }
+    ga_tokenizer *tok = make_tokenizer();
+    for (int32_t id = 0; id < (int32_t)ga_tokenizer_size(tok); id++) {
+      const ga_text piece = ga_tokenizer_piece(tok, id);
+      const int32_t found = ga_tokenizer_find(tok, piece.data, piece.bytes);
+      const ga_text same = ga_tokenizer_piece(tok, found);
+      if (ga_tokenizer_type(tok, id) == GA_TOK_BYTE) continue; /* a piece of that byte may stand for it */
+      if (found != id) fail_msg("way %d: token %d is found as %d, '%.*s'", way, id, found, (int)same.bytes, same.data);
+    }
+    assert_int_equal(ga_tokenizer_find(tok, "nothing", 7), GA_TOK_NONE);
+    ga_tokenizer_destroy(tok);
+  }
+}
+
 static void test_bpe_merges_by_rank(void **state) {
   (void)state;
   make_bpe(&vocab);
@@ -345,6 +371,7 @@ int main(void) {
       cmocka_unit_test(test_spm_merges_by_score),
       cmocka_unit_test(test_spm_options),
       cmocka_unit_test(test_special_tokens),
+      cmocka_unit_test(test_find),
       cmocka_unit_test(test_bpe_merges_by_rank),
       cmocka_unit_test(test_wpm_longest_match),
       cmocka_unit_test(test_queries),

@@ -11,6 +11,10 @@ static atomic_long fail_after; /* 0 = off; counts down to 1, then every allocati
 
 void ga_mem_fail_after(long n) { atomic_store(&fail_after, n); }
 
+static atomic_long living; /* allocations that are not freed */
+
+long ga_mem_living(void) { return atomic_load(&living); }
+
 static bool must_fail(void) {
   long n = atomic_load(&fail_after);
   if (GA_LIKELY(n == 0)) return false;
@@ -40,6 +44,7 @@ ga_status ga_mem_alloc(size_t bytes, const char *what, void **out) {
   size_t size = ga_round_up(bytes ? bytes : 1, GA_CACHE_LINE);
   void *p = must_fail() ? NULL : take_memory(size);
   if (!p) return ga_fail_nomem(what, bytes);
+  (void)atomic_fetch_add_explicit(&living, 1, memory_order_relaxed);
   *out = p;
   return GA_OK;
 }
@@ -53,7 +58,10 @@ ga_status ga_mem_zalloc(size_t count, size_t each, const char *what, void **out)
   return GA_OK;
 }
 
-void ga_mem_free(void *p) { free(p); }
+void ga_mem_free(void *p) {
+  if (p) (void)atomic_fetch_sub_explicit(&living, 1, memory_order_relaxed);
+  free(p);
+}
 
 struct ga_arena_chunk {
   ga_arena_chunk *next;

@@ -36,6 +36,8 @@ GA_NODISCARD ga_status ga_mem_alloc(size_t bytes, const char *what, void **out);
  * overflow. */
 GA_NODISCARD ga_status ga_mem_zalloc(size_t count, size_t each, const char *what, void **out);
 void ga_mem_free(void *p); /* frees memory of ga_mem_alloc; NULL is accepted */
+/* Returns the number of allocations that are not freed, for tests. */
+long ga_mem_living(void);
 
 /* Makes allocations fail, for tests: the n-th allocation from now (n >= 1) and all later ones. n 0: allocations no
  * longer fail. */

@@ -82,8 +82,10 @@ static int only_fd(const struct cmsghdr *c) {
   return n == 1 ? fd : -1;
 }
 
-/* One message, if there is one. What is not of a rank of this run and this user is dropped. */
-static void take_fd(fd_trade *t) {
+/* Takes one message, if there is one. A message that no rank of this run and this user sent is dropped. The system
+ * delivers a rank's message without its descriptor if this process may open no more files: an error, because that
+ * descriptor is lost. */
+static ga_status take_fd(fd_trade *t) {
   union {
     struct cmsghdr align;
     char bytes[CMSG_SPACE(sizeof(int)) + CMSG_SPACE(sizeof(struct ucred))];
@@ -95,7 +97,7 @@ static void take_fd(fd_trade *t) {
   struct ucred who = {.uid = (uid_t)-1};
   int fd = -1;
   const ssize_t n = recvmsg(t->socket, &m, MSG_CMSG_CLOEXEC);
-  if (n < 0) return;
+  if (n < 0) return GA_OK;
   for (struct cmsghdr *c = CMSG_FIRSTHDR(&m); c; c = CMSG_NXTHDR(&m, c)) {
     if (c->cmsg_level != SOL_SOCKET) continue;
     if (c->cmsg_type == SCM_RIGHTS) fd = only_fd(c);
@@ -104,12 +106,16 @@ static void take_fd(fd_trade *t) {
   const bool ours = n == (ssize_t)sizeof note && note.magic == FD_MAGIC && note.run == t->run &&
                     note.to == t->comm->rank && note.from >= 0 && note.from < t->comm->size && note.from != note.to &&
                     who.uid == geteuid();
+  GA_REQUIRE(fd >= 0 || !ours, GA_ERR_COMM,
+             "comm: rank %d lost the file descriptor that rank %d sent; may it open more files (ulimit -n)?",
+             t->comm->rank, note.from);
   if (fd >= 0 && ours && t->fds[note.from] < 0) {
     t->fds[note.from] = fd;
     t->left--;
   } else if (fd >= 0) {
     (void)close(fd);
   }
+  return GA_OK;
 }
 
 static ga_status send_and_take(fd_trade *t) {
@@ -124,7 +130,7 @@ static ga_status send_and_take(fd_trade *t) {
     if (sent < ranks) GA_TRY(try_send_fd(t, (me + sent) % ranks, &done));
     sent += done;
     struct pollfd p = {.fd = t->socket, .events = POLLIN};
-    if (poll(&p, 1, done ? 0 : 10) > 0) take_fd(t);
+    if (poll(&p, 1, done ? 0 : 10) > 0) GA_TRY(take_fd(t));
   }
   return GA_OK;
 }
@@ -139,5 +145,9 @@ ga_status comm_trade_fds(ga_comm *comm, uint64_t run, int fd, int *fds) {
   if (status != GA_OK) comm->calls->abort(comm, status, ga_error_text());
   if (status == GA_OK) status = ga_comm_meet(comm, "descriptors", 0);
   if (t.socket >= 0) (void)close(t.socket);
+  for (int32_t r = 0; r < comm->size && status != GA_OK; r++) {
+    if (fds[r] >= 0) (void)close(fds[r]);
+    fds[r] = -1;
+  }
   return status;
 }

@@ -1,6 +1,6 @@
 /* How ranks that are processes find each other. Rank 0 makes the shared memory and listens on a socket that is named
- * after the run; each other rank connects, says who it is, and gets a descriptor of the memory. Neither has a name in a
- * file system, so nothing is left of them when a process is killed. */
+ * after the run; each other rank connects, says who it is, gets a descriptor of the memory, and reports whether it has
+ * joined. Neither has a name in a file system, so nothing is left of them when a process is killed. */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -22,7 +22,7 @@
 
 #define RETRY  0.01 /* seconds */
 #define LINGER 2.0  /* seconds that rank 0 tells an error to those who come */
-#define MAGIC  0x4741636f6d6d3031u
+#define MAGIC  0x4741636f6d6d3032u
 
 typedef struct greeting {
   uint64_t magic, arena_bytes;
@@ -34,6 +34,13 @@ typedef struct answer {
   int32_t status; /* GA_OK: a descriptor comes with it */
   char text[512];
 } answer;
+
+/* What a rank reports after it got the memory. */
+typedef struct report {
+  uint64_t magic;
+  int32_t status; /* GA_OK: it has joined, and the watchdogs look after it */
+  char text[512];
+} report;
 
 typedef struct meeting {
   process_comm *c;
@@ -137,7 +144,7 @@ static void send_answer(int socket, const answer *a, int fd) {
     c->cmsg_level = SOL_SOCKET, c->cmsg_type = SCM_RIGHTS, c->cmsg_len = CMSG_LEN(sizeof fd);
     memcpy(CMSG_DATA(c), &fd, sizeof fd);
   }
-  (void)sendmsg(socket, &message, MSG_NOSIGNAL); /* a rank that is gone does not come, which is found later */
+  (void)sendmsg(socket, &message, MSG_NOSIGNAL); /* a rank that is gone sends no report, which await_report finds */
 }
 
 static ga_status check_greeting(const meeting *m, const greeting *g) {
@@ -150,6 +157,25 @@ static ga_status check_greeting(const meeting *m, const greeting *g) {
              (unsigned long long)g->arena_bytes, g->rank, (unsigned long long)c->arena_bytes);
   GA_REQUIRE(g->rank > 0 && g->rank < c->comm.size && !m->has_come[g->rank], GA_ERR_COMM,
              "comm: run '%s': a second process is rank %d", m->run, g->rank);
+  return GA_OK;
+}
+
+/* Waits until a rank that was sent the memory has joined. A rank that cannot join, or that is gone, ends the run: it
+ * would be waited for to no end. */
+static ga_status await_report(const meeting *m, int socket, int32_t rank) {
+  report r;
+  struct pollfd p = {.fd = socket, .events = POLLIN};
+  int ready;
+  do {
+    const double left = m->deadline - ga_seconds();
+    ready = poll(&p, 1, left > 0 ? (int)(left * 1e3) : 0);
+  } while (ready < 0 && errno == EINTR);
+  GA_REQUIRE(ready > 0, GA_ERR_TIMEOUT, "comm: run '%s': rank %d got the shared memory and did not join in %g s",
+             m->run, rank, m->seconds);
+  const bool complete = recv(socket, &r, sizeof r, 0) == (ssize_t)sizeof r && r.magic == MAGIC;
+  GA_REQUIRE(complete, GA_ERR_COMM, "comm: run '%s': rank %d ended before it joined", m->run, rank);
+  r.text[sizeof r.text - 1] = 0;
+  GA_REQUIRE(r.status == GA_OK, GA_ERR_COMM, "%s", r.text);
   return GA_OK;
 }
 
@@ -169,6 +195,7 @@ static ga_status welcome_rank(meeting *m, ga_status so_far) {
     answer a = {.magic = MAGIC, .bytes = m->c->bytes, .status = (int32_t)so_far};
     if (so_far != GA_OK) (void)snprintf(a.text, sizeof a.text, "%s", ga_error_text());
     send_answer(socket, &a, so_far == GA_OK ? m->c->fd : -1);
+    if (so_far == GA_OK) so_far = await_report(m, socket, g.rank);
   }
   (void)close(socket);
   return so_far;
@@ -257,8 +284,20 @@ static ga_status receive_answer(const meeting *m, answer *a, int *fd) {
   if (c && c->cmsg_type == SCM_RIGHTS && c->cmsg_len == CMSG_LEN(sizeof *fd)) memcpy(fd, CMSG_DATA(c), sizeof *fd);
   a->text[sizeof a->text - 1] = 0;
   GA_REQUIRE(a->status == GA_OK, (ga_status)a->status, "%s", a->text);
-  GA_REQUIRE(*fd >= 0, GA_ERR_COMM, "comm: run '%s': rank %d gets no shared memory of rank 0", m->run, m->c->comm.rank);
   return GA_OK;
+}
+
+static ga_status join_memory(meeting *m, int fd, uint64_t bytes) {
+  process_comm *c = m->c;
+  GA_REQUIRE(fd >= 0, GA_ERR_COMM,
+             "comm: run '%s': rank %d lost the descriptor of the shared memory; may it open more files (ulimit -n)?",
+             m->run, c->comm.rank);
+  c->fd = fd;
+  c->bytes = bytes;
+  GA_TRY(reopen_memory(c));
+  GA_TRY(map_memory(c));
+  GA_TRY(comm_mark_alive(c));
+  return comm_watch(c);
 }
 
 static ga_status meet_first(meeting *m) {
@@ -268,15 +307,14 @@ static ga_status meet_first(meeting *m) {
   (void)setsockopt(m->socket, SOL_SOCKET, SO_RCVTIMEO, &wait, sizeof wait);
   const greeting g = {.magic = MAGIC, .arena_bytes = c->arena_bytes, .rank = c->comm.rank, .ranks = c->comm.size};
   answer a;
+  int fd;
   GA_REQUIRE(send(m->socket, &g, sizeof g, MSG_NOSIGNAL) == (ssize_t)sizeof g, GA_ERR_COMM,
              "comm: run '%s': rank %d cannot speak to rank 0: %s", m->run, c->comm.rank, strerror(errno));
-  GA_TRY(receive_answer(m, &a, &c->fd));
-  c->bytes = a.bytes;
-  GA_TRY(reopen_memory(c));
-  GA_TRY(map_memory(c));
-  ga_status status = comm_mark_alive(c);
-  if (status == GA_OK) status = comm_watch(c);
-  if (status != GA_OK) comm_fail_world(c, status, "%s", ga_error_text());
+  GA_TRY(receive_answer(m, &a, &fd));
+  const ga_status status = join_memory(m, fd, a.bytes);
+  report r = {.magic = MAGIC, .status = (int32_t)status};
+  if (status != GA_OK) (void)snprintf(r.text, sizeof r.text, "%s", ga_error_text());
+  (void)send(m->socket, &r, sizeof r, MSG_NOSIGNAL); /* rank 0 may be gone, which the watchdog finds */
   return status;
 }
 

@@ -64,5 +64,9 @@ const char *mock_breach(void) { return mockcu.misuse; }
 VISIBLE long mock_launches(void);
 long mock_launches(void) { return mockcu.launches; }
 
+/* The stream of the last launch. */
+VISIBLE void *mock_launched_on(void);
+void *mock_launched_on(void) { return mockcu.last.stream; }
+
 VISIBLE long mock_calls(void);
 long mock_calls(void) { return mockcu.calls; }

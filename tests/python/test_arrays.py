@@ -137,6 +137,24 @@ class Arrays(unittest.TestCase):
         self.check(ga.ArgumentError, "act: kind is 'relu'; allowed are 'none', 'silu', 'gelu_tanh', 'gelu', 'relu2', 'tanh'", ga.act, x, kind="relu")
         self.check(ga.ShapeError, "allowed is f32 [4]", ga.add, x, out=f32(1))
 
+    def test_arguments_by_place(self):
+        """As many as a signature has before its *, and not one more."""
+        context = ga.default_context()
+        x, lse, flat = context.empty((1, 2, 1, 4), "f32"), context.empty((1, 1, 2), "f32"), context.empty((4,), "f32")
+        self.assertEqual(len(ga.attention_backward(x, x, x, x, lse, x)), 3)
+        self.check(TypeError, "attention_backward", ga.attention_backward, x, x, x, x, lse, x, True)
+        self.assertEqual(len(ga.attn_quant(x, "rows", "e4m3")), 2)
+        self.check(TypeError, "attn_quant", ga.attn_quant, x, "rows", "e4m3", 64)
+        self.check(ga.ShapeError, "allowed is [batch, tokens, heads, dim], contiguous along the last dimension", ga.attn_quant, flat)
+
+    def test_strides_of_a_gpu_array(self):
+        """The strides of __cuda_array_interface__ are read: as many as dimensions, and whole elements."""
+        for strides, said in (((4,), "1 strides for 2 dimensions"), ((32, 6), "stride of dimension 1 is 6 bytes; allowed are multiples of 4"),
+                              ((32, 4), "lies on cuda:0"), (None, "lies on cuda:0")):
+            x = OnGpu()
+            x.__cuda_array_interface__ = OnGpu.__cuda_array_interface__ | {"strides": strides}
+            self.check(ga.Error, said, ga.default_context().add, x)
+
     def test_errors_are_pythons_too(self):
         self.assertTrue(issubclass(ga.ShapeError, ValueError) and issubclass(ga.ShapeError, ga.Error))
         self.assertTrue(issubclass(ga.OutOfMemoryError, MemoryError))

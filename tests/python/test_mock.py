@@ -7,6 +7,7 @@ import unittest
 from unittest import mock
 
 import gpu_accel as ga
+import xla_frame
 from gpu_accel import _core, flashinfer
 
 DRIVER = ctypes.CDLL(_core.__file__)
@@ -146,6 +147,33 @@ class NoWaits(unittest.TestCase):
         CONTEXT.attention(q, q, q, out=out)
         DRIVER.mock_watch(0)
         self.assertIn(b"while the caller records", DRIVER.mock_breach())
+
+
+class JaxStreams(unittest.TestCase):
+    def test_the_stream_of_each_call(self):
+        """A call enqueues on the stream that XLA names for it, whichever came before, and asks for it with its own context."""
+        context = ga.default_context("cuda:0")
+        arrays = [context.empty((4, 272), "i8"), context.empty((3,), "i32"), context.empty((3, 256), "f32")]
+        table, ids, y = (xla_frame.buffer(dtype, memory_of(a), *shape) for a, dtype, shape in zip(arrays, (6, 4, 11), ((4, 272), (3,), (3, 256))))
+        DRIVER.mock_launched_on.restype = ctypes.c_void_p
+        first, second = DRIVER.mock_new_stream(), DRIVER.mock_new_stream()
+        xla, rows = xla_frame.Xla(), xla_frame.handler("gpu_accel_rows", "CUDA")
+        for number, stream in enumerate((first, second, first, second, second)):
+            before = DRIVER.mock_launches()
+            self.assertIsNone(xla.call(rows, [table, ids], [y], 100 + number, stream, w_dtype="q8_0"), xla.said)
+            self.assertEqual(DRIVER.mock_launches(), before + 1)
+            self.assertEqual(DRIVER.mock_launched_on(), stream)
+        self.assertEqual(xla.asked, [100, 101, 102, 103, 104])
+
+
+def memory_of(array):
+    """The address of an array on the mock, as DLPack tells it."""
+    pointer = ctypes.pythonapi.PyCapsule_GetPointer
+    pointer.restype, pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+    capsule = array.__dlpack__(stream=-1)
+    at = pointer(capsule, b"dltensor")
+    KEPT.append(capsule)
+    return ctypes.cast(at, ctypes.POINTER(ctypes.c_void_p))[0]
 
 
 if __name__ == "__main__":
