@@ -11,7 +11,7 @@
 #include "verify/check/error.h"
 #include "verify/check/packed.h"
 
-#define MAX_WORK    100000 /* multiply-adds of a draw: the oracle is slow */
+#define MAX_WORK    60000  /* multiply-adds of a draw: the oracle is slow */
 #define MAX_WEIGHTS 400000 /* elements of a stack */
 
 #define KIND_OF_CHOICE (c->bits & 3)
@@ -42,7 +42,7 @@ static void draw_expert_shape(check_case *c, ga_expert_gemm_desc *d) {
     d->k = ga_min_i64(d->k, ga_max_i64(block, 256));
     d->n = ga_min_i64(d->n, 40);
   }
-  const int64_t work = c->kernel->rows_min ? 4 * MAX_WORK : MAX_WORK;
+  const int64_t work = c->kernel->rows_min ? 3 * MAX_WORK : MAX_WORK;
   while (drawn_slots(d) * d->n * d->k > work && d->k > block) d->k = d->k / 2 / block * block;
   while (drawn_slots(d) * d->n * d->k > work && d->n > 1) d->n /= 2;
   d->expert_rows = step * ga_div_up(check_pick(c, 3) ? d->n : 2 * d->n + check_pick(c, 3), step);
