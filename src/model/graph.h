@@ -211,6 +211,10 @@ static inline int64_t graph_route_words(int32_t n_experts, int32_t n_chosen) {
   return 4 * (int64_t)n_chosen + 2 * (int64_t)n_experts + 1;
 }
 
+/* Returns whether stacks of matrices may be packed: nodes of experts read them, which take packed stacks. Declared ops
+ * read them as they are in the file. */
+static inline bool graph_packs_stacks(const ga_model_graph *g) { return g && g->n_chosen > 0; }
+
 #define NODE_INPUTS OP_INPUTS
 /* Writes the values that a node reads to in[]. Returns their number. */
 int32_t node_inputs(const ga_node *node, value_id in[NODE_INPUTS]);

@@ -5,6 +5,7 @@
 #include "base/mem.h"
 #include "base/status.h"
 #include "ga/gemm.h"
+#include "model/graph.h"
 #include "model/promote.h"
 
 const weight_spec ga_weight_specs[W_COUNT] = {
@@ -112,6 +113,7 @@ ga_status ga_weight_describe(const ga_model *model, ga_ctx *ctx, weight_ref ref,
   *out = (ga_weight){.n_dims = 0};
   if (!t) return GA_OK;
   *out = ga_weight_of(&model->hparams, ref.id, ga_weight_dtype(model, ctx, kind, t));
-  if ((kind != KIND_MATRIX && kind != KIND_STACK) || !ga_weight_pack_rows(out)) return GA_OK;
+  if (kind != KIND_MATRIX && (kind != KIND_STACK || !graph_packs_stacks(model->graph))) return GA_OK;
+  if (!ga_weight_pack_rows(out)) return GA_OK;
   return ga_pack_choose(ctx, out->dtype, ga_weight_pack_rows(out), ga_weight_cols(out), &out->layout, &bytes);
 }

@@ -320,7 +320,7 @@ static ga_status load_table(loader *l, const ga_model_tensor *t, ga_weight *m) {
 /* Stacks are packed as one matrix with the rows of all their matrices. */
 static ga_status load_stack(loader *l, const ga_model_tensor *t, ga_weight *m) {
   const shard_cut whole = {.is_cut = false};
-  const int64_t rows = ga_weight_pack_rows(m);
+  const int64_t rows = graph_packs_stacks(l->model->graph) ? ga_weight_pack_rows(m) : 0;
   if (!rows) return load_table(l, t, m);
   ga_weight all = weight_matrix(rows, ga_weight_cols(m), m->dtype);
   GA_TRY(load_matrix(l, t, CHANGE_NONE, &whole, &all));
@@ -558,7 +558,8 @@ static ga_status need_of(const ga_model *model, ga_ctx *ctx, weight_id id, const
   const ga_weight w = ga_weight_of(&model->hparams, id, stored);
   uint64_t bytes = spec->kind == KIND_VECTOR ? (uint64_t)ga_weight_cols(&w) * sizeof(float) : t->bytes;
   if (spec->kind != KIND_VECTOR) GA_TRY(check_weight_dtype(spec, t));
-  const bool is_packed = (spec->kind == KIND_MATRIX || spec->kind == KIND_STACK) && ga_weight_pack_rows(&w);
+  const bool may_pack = spec->kind == KIND_MATRIX || (spec->kind == KIND_STACK && graph_packs_stacks(model->graph));
+  const bool is_packed = may_pack && ga_weight_pack_rows(&w);
   if (is_packed) GA_TRY(ga_pack_choose(ctx, stored, ga_weight_pack_rows(&w), ga_weight_cols(&w), &layout, &bytes));
   uint64_t staged = t->bytes;
   if (stored != t->view.dtype) GA_TRY(ga_dtype_bytes(stored, weight_elements(&w), &staged));

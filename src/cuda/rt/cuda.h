@@ -122,7 +122,10 @@ GA_NODISCARD static inline ga_status cuda_enter(const cuda_device *device) {
   return GA_OK;
 }
 /* Makes the device's CUDA context current and ignores errors, for functions that release something and cannot fail. */
-static inline void cuda_enter_late(const cuda_device *device) { (void)device->cu->CtxSetCurrent(device->context); }
+static inline void cuda_enter_late(const cuda_device *device) {
+  /* a second attempt, because what follows releases memory and handles, and can report nothing */
+  if (device->cu->CtxSetCurrent(device->context) != CUDA_SUCCESS) (void)device->cu->CtxSetCurrent(device->context);
+}
 
 /* --- launching --- */
 
