@@ -67,6 +67,18 @@ class Synth(unittest.TestCase):
                 most = 1e6 if "gemma" in shape else 2000
                 self.assertTrue(200 < self.surprise() < most, self.surprise())
 
+    def test_experts(self):
+        """--ff is the width of each expert. mxfp4_moe has two types."""
+        for shape, kind in (("qwen3-30b-a3b", "q4_k_m"), ("gpt-oss-20b", "mxfp4_moe"), ("mixtral-8x7b", "q2_k")):
+            with self.subTest(shape):
+                self.make("--shape", shape, "--type", kind, "--width", "256", "--heads", "4", "--kv-heads", "2", "--head-dim", "64", "--layers", "1",
+                          "--vocab", "300", "--ff", "64")
+                self.assertTrue(200 < self.surprise() < 4000, self.surprise())
+                rc, out, said = self.ga("info", "--tensors", "-m", self.path)
+                self.assertEqual(rc, 0, said)
+                self.assertRegex(out, r"ffn_gate_exps\.weight.*\b64\b")
+                self.assertEqual("mxfp4" in out, kind == "mxfp4_moe")
+
     def test_seeds(self):
         self.make("--shape", "tiny")
         first = self.hash()

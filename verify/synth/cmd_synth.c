@@ -21,21 +21,27 @@ typedef struct synth_shape {
   int64_t layers, width, ff, heads, kv_heads, head_dim, vocab, context;
   double rope_base, eps;
   int32_t window;
-  bool has_head; /* a matrix of its own for the logits, not the embedding's */
+  bool has_head;                      /* a matrix of its own for the logits, not the embedding's */
+  int32_t experts, chosen, expert_ff; /* experts 0: one feed-forward */
+  double yarn;                        /* factor of yarn from a context of 4096 tokens; 0: none */
 } synth_shape;
 
 /* As the models' own configurations have it. */
 static const synth_shape shapes[] = {
-    {"llama-3-8b", "llama", 32, 4096, 14336, 32, 8, 128, 128256, 8192, 5e5, 1e-5, 0, true},
-    {"llama-3-70b", "llama", 80, 8192, 28672, 64, 8, 128, 128256, 8192, 5e5, 1e-5, 0, true},
-    {"llama-3.2-1b", "llama", 16, 2048, 8192, 32, 8, 64, 128256, 131072, 5e5, 1e-5, 0, false},
-    {"smollm2-135m", "llama", 30, 576, 1536, 9, 3, 64, 49152, 8192, 1e5, 1e-5, 0, false},
-    {"qwen2.5-0.5b", "qwen2", 24, 896, 4864, 14, 2, 64, 151936, 32768, 1e6, 1e-6, 0, false},
-    {"qwen3-0.6b", "qwen3", 28, 1024, 3072, 16, 8, 128, 151936, 40960, 1e6, 1e-6, 0, false},
-    {"qwen3-8b", "qwen3", 36, 4096, 12288, 32, 8, 128, 151936, 40960, 1e6, 1e-6, 0, true},
-    {"gemma-3-270m", "gemma3", 18, 640, 2048, 4, 1, 256, 262144, 32768, 1e6, 1e-6, 512, false},
-    {"gemma-3-1b", "gemma3", 26, 1152, 6912, 4, 1, 256, 262144, 32768, 1e6, 1e-6, 512, false},
-    {"tiny", "llama", 2, 256, 512, 4, 2, 64, 300, 8192, 1e4, 1e-5, 0, true},
+    {"llama-3-8b", "llama", 32, 4096, 14336, 32, 8, 128, 128256, 8192, 5e5, 1e-5, 0, true, 0, 0, 0, 0},
+    {"llama-3-70b", "llama", 80, 8192, 28672, 64, 8, 128, 128256, 8192, 5e5, 1e-5, 0, true, 0, 0, 0, 0},
+    {"llama-3.2-1b", "llama", 16, 2048, 8192, 32, 8, 64, 128256, 131072, 5e5, 1e-5, 0, false, 0, 0, 0, 0},
+    {"smollm2-135m", "llama", 30, 576, 1536, 9, 3, 64, 49152, 8192, 1e5, 1e-5, 0, false, 0, 0, 0, 0},
+    {"qwen2.5-0.5b", "qwen2", 24, 896, 4864, 14, 2, 64, 151936, 32768, 1e6, 1e-6, 0, false, 0, 0, 0, 0},
+    {"qwen3-0.6b", "qwen3", 28, 1024, 3072, 16, 8, 128, 151936, 40960, 1e6, 1e-6, 0, false, 0, 0, 0, 0},
+    {"qwen3-8b", "qwen3", 36, 4096, 12288, 32, 8, 128, 151936, 40960, 1e6, 1e-6, 0, true, 0, 0, 0, 0},
+    {"gemma-3-270m", "gemma3", 18, 640, 2048, 4, 1, 256, 262144, 32768, 1e6, 1e-6, 512, false, 0, 0, 0, 0},
+    {"gemma-3-1b", "gemma3", 26, 1152, 6912, 4, 1, 256, 262144, 32768, 1e6, 1e-6, 512, false, 0, 0, 0, 0},
+    {"qwen3-30b-a3b", "qwen3moe", 48, 2048, 6144, 32, 4, 128, 151936, 40960, 1e6, 1e-6, 0, true, 128, 8, 768, 0},
+    {"gpt-oss-20b", "gpt-oss", 24, 2880, 2880, 64, 8, 64, 201088, 131072, 1.5e5, 1e-5, 128, true, 32, 4, 2880, 32},
+    {"gpt-oss-120b", "gpt-oss", 36, 2880, 2880, 64, 8, 64, 201088, 131072, 1.5e5, 1e-5, 128, true, 128, 4, 2880, 32},
+    {"mixtral-8x7b", "llama", 32, 4096, 14336, 32, 8, 128, 32000, 32768, 1e6, 1e-5, 0, true, 8, 2, 14336, 0},
+    {"tiny", "llama", 2, 256, 512, 4, 2, 64, 300, 8192, 1e4, 1e-5, 0, true, 0, 0, 0, 0},
 };
 
 static ga_status find_shape(const char *name, synth_shape *out) {
@@ -57,10 +63,14 @@ static ga_status find_shape(const char *name, synth_shape *out) {
 typedef struct synth_types {
   const char *name;
   ga_dtype most, better;
+  ga_dtype experts; /* of most stacks of matrices */
 } synth_types;
 
-static const synth_types mixtures[] = {
-    {"q3_k_m", GA_Q3_K, GA_Q5_K}, {"q4_k_m", GA_Q4_K, GA_Q6_K}, {"q5_k_m", GA_Q5_K, GA_Q6_K}};
+/* mxfp4_moe: as the files of gpt-oss. */
+static const synth_types mixtures[] = {{"q3_k_m", GA_Q3_K, GA_Q5_K, GA_Q3_K},
+                                       {"q4_k_m", GA_Q4_K, GA_Q6_K, GA_Q4_K},
+                                       {"q5_k_m", GA_Q5_K, GA_Q6_K, GA_Q5_K},
+                                       {"mxfp4_moe", GA_Q8_0, GA_Q8_0, GA_MXFP4}};
 
 static bool is_weight_type(ga_dtype d) {
   const bool plain = d == GA_F32 || d == GA_F16 || d == GA_BF16;
@@ -74,9 +84,9 @@ static ga_status find_types(const char *name, synth_types *out) {
       return GA_OK;
     }
   const ga_dtype d = ga_dtype_from_name(name);
-  *out = (synth_types){name, d, d};
+  *out = (synth_types){name, d, d, d};
   if (is_weight_type(d)) return GA_OK;
-  char names[256] = "q3_k_m, q4_k_m, q5_k_m";
+  char names[256] = "q3_k_m, q4_k_m, q5_k_m, mxfp4_moe";
   for (int i = 1; i < 64; i++)
     if (ga_dtype_info((ga_dtype)i) && is_weight_type((ga_dtype)i))
       (void)snprintf(names + strlen(names), sizeof names - strlen(names), ", %s", ga_dtype_name((ga_dtype)i));
@@ -96,10 +106,15 @@ static ga_dtype type_for_row(ga_dtype d, int64_t cols) {
   }
 }
 
+/* Products whose results join the residual stream, other than attention's. */
+static bool is_down(const weight_spec *s) {
+  return !strcmp(s->name, "ffn_down.weight") || !strcmp(s->name, "ffn_down_exps.weight");
+}
+
 static bool is_better(const weight_spec *s, const synth_shape *shape, int64_t il) {
   const int64_t eighth = shape->layers / 8;
   if (!strcmp(s->name, "output.weight")) return true;
-  if (strcmp(s->name, "attn_v.weight") && strcmp(s->name, "ffn_down.weight")) return false;
+  if (strcmp(s->name, "attn_v.weight") && !is_down(s)) return false;
   return il < eighth || il >= 7 * eighth || (il - eighth) % 3 == 2;
 }
 
@@ -124,8 +139,15 @@ typedef struct synth {
  * stream less, so that it grows by 1 over all layers. Norms multiply by 1. */
 static float deviation_of(const synth *m, const weight_spec *s, int64_t cols) {
   if (s->kind == KIND_VECTOR) return s->is_norm ? 0 : 0.1f;
-  const bool joins = !strcmp(s->name, "attn_output.weight") || !strcmp(s->name, "ffn_down.weight");
+  const bool joins = !strcmp(s->name, "attn_output.weight") || is_down(s);
   return 1 / sqrtf((float)cols * (joins ? 2 * (float)m->shape.layers : 1));
+}
+
+/* Vectors and routers are f32. Stacks of a type of their own have it in all layers. */
+static ga_dtype type_of(const synth *m, const weight_spec *s, weight_id id, int64_t il) {
+  if (s->kind == KIND_VECTOR || id == W_ROUTER) return GA_F32;
+  if (s->kind == KIND_STACK && m->types.experts != m->types.most) return m->types.experts;
+  return is_better(s, &m->shape, il) ? m->types.better : m->types.most;
 }
 
 static ga_status put_weight(synth *m, weight_id id, int64_t il) {
@@ -135,10 +157,15 @@ static ga_status put_weight(synth *m, weight_id id, int64_t il) {
       (use->optional && !(id == W_OUTPUT && m->shape.has_head)))
     return GA_OK;
   int64_t dims[GA_WEIGHT_DIMS];
-  const int32_t n_dims = ga_weight_dims(&m->hparams, id, dims);
-  const int64_t cols = dims[n_dims - 1];
+  int32_t n_dims = ga_weight_dims(&m->hparams, id, dims);
   const bool is_vector = s->kind == KIND_VECTOR;
-  const ga_dtype wanted = is_vector ? GA_F32 : is_better(s, &m->shape, il) ? m->types.better : m->types.most;
+  if (is_vector && s->rows == DIM_EXPERTS) { /* a row for each expert */
+    dims[0] = ga_weight_dim(&m->hparams, s->rows);
+    dims[1] = ga_weight_dim(&m->hparams, s->cols);
+    n_dims = 2;
+  }
+  const int64_t cols = dims[n_dims - 1];
+  const ga_dtype wanted = type_of(m, s, id, il);
   const ga_dtype dtype = type_for_row(wanted, cols);
   char name[GA_WEIGHT_NAME_BYTES];
   synth_tensor *t = &m->tensors[m->n++];
@@ -192,6 +219,18 @@ static void put_hparams(synth *m) {
   put_key(m, "rope.dimension_count", s->head_dim);
   put_meta_float(m, "rope.freq_base", s->rope_base);
   if (s->window) put_key(m, "attention.sliding_window", s->window);
+  if (s->experts) {
+    put_key(m, "expert_count", s->experts);
+    put_key(m, "expert_used_count", s->chosen);
+    put_key(m, "expert_feed_forward_length", s->expert_ff);
+  }
+  if (s->yarn > 0) {
+    char name[96];
+    (void)snprintf(name, sizeof name, "%s.rope.scaling.type", s->arch);
+    ga_gguf_put_text(m->file, name, "yarn");
+    put_meta_float(m, "rope.scaling.factor", s->yarn);
+    put_key(m, "rope.scaling.original_context_length", 4096);
+  }
 }
 
 /* Bytes, so that any prompt has ids, then words "t0", "t1" ... */
@@ -242,6 +281,7 @@ static ga_status settle_shape(const synth_args *a, synth *m) {
   own_size(a->layers, &s->layers);
   own_size(a->width, &s->width);
   own_size(a->ff, &s->ff);
+  if (a->ff && s->experts) s->expert_ff = (int32_t)a->ff;
   own_size(a->heads, &s->heads);
   own_size(a->kv_heads, &s->kv_heads);
   own_size(a->head_dim, &s->head_dim);
@@ -261,7 +301,10 @@ static ga_status settle_shape(const synth_args *a, synth *m) {
                             .n_heads = (int32_t)s->heads,
                             .n_kv_heads = (int32_t)s->kv_heads,
                             .head_dim = (int32_t)s->head_dim,
-                            .v_dim = (int32_t)s->head_dim};
+                            .v_dim = (int32_t)s->head_dim,
+                            .n_experts = s->experts,
+                            .n_experts_used = s->chosen,
+                            .expert_ff_width = s->expert_ff};
   return GA_OK;
 }
 
@@ -295,15 +338,15 @@ int cmd_synth(int argc, char **argv) {
   const cmd_option options[] = {
       {"shape", 0, OPT_STRING, &a.shape, 0, 0, "NAME",
        "llama-3-8b, llama-3-70b, llama-3.2-1b, smollm2-135m, qwen2.5-0.5b, qwen3-0.6b, "
-       "qwen3-8b, gemma-3-270m, gemma-3-1b, tiny"},
+       "qwen3-8b, gemma-3-270m, gemma-3-1b, qwen3-30b-a3b, gpt-oss-20b, gpt-oss-120b, mixtral-8x7b, tiny"},
       {"type", 0, OPT_STRING, &a.type, 0, 0, "TYPE",
        "f32, f16, bf16, q8_0, q4_k and all other types of weights, or a mixture: "
-       "q3_k_m, q4_k_m, q5_k_m"},
+       "q3_k_m, q4_k_m, q5_k_m, mxfp4_moe"},
       {"seed", 's', OPT_INT, &a.seed, 0, 4294967295.0, "N", "another seed, other weights"},
       {"layers", 0, OPT_INT, &a.layers, 1, GA_MODEL_MAX_LAYERS, "N",
        "number of layers, in place of the shape's; likewise the sizes below"},
       {"width", 0, OPT_INT, &a.width, 1, 1 << 20, "N", "of the residual stream"},
-      {"ff", 0, OPT_INT, &a.ff, 1, 1 << 20, "N", "width of the feed-forward part"},
+      {"ff", 0, OPT_INT, &a.ff, 1, 1 << 20, "N", "width of the feed-forward part, or of each expert"},
       {"heads", 0, OPT_INT, &a.heads, 1, 1024, "N", "query heads"},
       {"kv-heads", 0, OPT_INT, &a.kv_heads, 1, 1024, "N", "heads of keys and values"},
       {"head-dim", 0, OPT_INT, &a.head_dim, 2, 1024, "N", "elements of a head"},
