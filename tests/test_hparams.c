@@ -1,6 +1,7 @@
 /* Hyper-parameters of hostile GGUF files: each is refused by the key's name, with the value and what is allowed. */
 #include <math.h>
 
+#include "ga/experts.h"
 #include "ga/layer.h"
 #include "model/arch/arch.h"
 #include "tests/gguf_files.h"
@@ -119,6 +120,66 @@ static ga_status read_int_key(const char *arch, const char *key, int64_t value, 
   ga_gguf_writer *w = begin_sizes(arch);
   ga_gguf_put_int(w, key, GA_META_U32, value);
   return read_sizes(w, p);
+}
+
+static ga_gguf_writer *begin_router(const char *arch, int64_t experts, int64_t used) {
+  ga_gguf_writer *w = begin_sizes(arch);
+  char key[64];
+  (void)snprintf(key, sizeof key, "%s.expert_count", arch);
+  ga_gguf_put_int(w, key, GA_META_U32, experts);
+  (void)snprintf(key, sizeof key, "%s.expert_used_count", arch);
+  ga_gguf_put_int(w, key, GA_META_U32, used);
+  return w;
+}
+
+/* Keys of a router take the place of what the architecture does without them. */
+static void test_router(void **state) {
+  static const int32_t scores[] = {GA_ROUTE_SOFTMAX, GA_ROUTE_SIGMOID, GA_ROUTE_SOFTMAX_CHOSEN, GA_ROUTE_SQRT_SOFTPLUS};
+  ga_hparams p;
+  (void)state;
+  assert_ok(read_sizes(begin_router("qwen3moe", 8, 2), &p));
+  assert_int_equal(p.router.scores, GA_ROUTE_SOFTMAX);
+  assert_int_equal(p.router.renorm, GA_ROUTE_RENORM_SUM);
+  assert_true(p.router.scale == 1 && p.expert_act.act_alpha == 1 && p.expert_ff_width == p.ff_width);
+  assert_ok(read_sizes(begin_router("gpt-oss", 8, 2), &p));
+  assert_int_equal(p.router.scores, GA_ROUTE_SOFTMAX_CHOSEN);
+  assert_int_equal(p.router.renorm, GA_ROUTE_RENORM_NONE);
+  assert_true(p.has_sinks && p.expert_act.limit == 7 && p.expert_act.up_offset == 1);
+  for (int64_t i = 0; i < 4; i++) {
+    ga_gguf_writer *w = begin_router("olmoe", 8, 2);
+    ga_gguf_put_int(w, "olmoe.expert_gating_func", GA_META_U32, i + 1);
+    assert_ok(read_sizes(w, &p));
+    assert_int_equal(p.router.scores, scores[i]);
+  }
+  ga_gguf_writer *w = begin_router("qwen3moe", 8, 2);
+  ga_gguf_put_bool(w, "qwen3moe.expert_weights_norm", false);
+  ga_gguf_put_f32(w, "qwen3moe.expert_weights_scale", 2.5f);
+  ga_gguf_put_int(w, "qwen3moe.expert_group_count", GA_META_U32, 4);
+  ga_gguf_put_int(w, "qwen3moe.expert_group_used_count", GA_META_U32, 3);
+  assert_ok(read_sizes(w, &p));
+  assert_int_equal(p.router.renorm, GA_ROUTE_RENORM_NONE);
+  assert_true(p.router.scale == 2.5f && p.router.n_groups == 4 && p.router.top_k_groups == 3);
+  w = begin_router("olmoe", 8, 2);
+  ga_gguf_put_bool(w, "olmoe.expert_weights_norm", true);
+  assert_ok(read_sizes(w, &p));
+  assert_int_equal(p.router.renorm, GA_ROUTE_RENORM_SUM);
+  w = begin_router("llama", 0, 0); /* as files of dense models have it */
+  assert_ok(read_sizes(w, &p));
+  assert_int_equal(p.n_experts, 0);
+}
+
+static void test_router_refused(void **state) {
+  ga_hparams p;
+  (void)state;
+  assert_error(read_sizes(begin_router("qwen3moe", 8, 9), &p), GA_ERR_FORMAT,
+               "'qwen3moe.expert_used_count' is 9; must be from 1 to 8");
+  assert_error(read_sizes(begin_router("qwen3moe", 1025, 8), &p), GA_ERR_UNSUPPORTED,
+               "1025 experts, of which a token chooses 8; GA has at most 1024 and 64");
+  assert_error(read_sizes(begin_router("llama", 128, 65), &p), GA_ERR_UNSUPPORTED,
+               "128 experts, of which a token chooses 65; GA has at most 1024 and 64");
+  ga_gguf_writer *w = begin_router("qwen3moe", 8, 2);
+  ga_gguf_put_int(w, "qwen3moe.expert_gating_func", GA_META_U32, 5);
+  assert_error(read_sizes(w, &p), GA_ERR_FORMAT, "'qwen3moe.expert_gating_func' is 5; must be from 1 to 4");
 }
 
 /* Windows of modern-bert: which layers have one, and none of no tokens. */
@@ -422,6 +483,10 @@ int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_float_refused),
                                      cmocka_unit_test(test_int_refused),
                                      cmocka_unit_test(test_head_norms),
+                                     cmocka_unit_test(test_router),
+                                     cmocka_unit_test(test_router_refused),
+                                     cmocka_unit_test(test_router),
+                                     cmocka_unit_test(test_router_refused),
                                      cmocka_unit_test(test_what_files_leave_out),
                                      cmocka_unit_test(test_modern_bert),
                                      cmocka_unit_test(test_mistral3),
