@@ -12,6 +12,7 @@ can find stand in tests/mutants.txt, each with its reason."""
 import argparse
 import collections
 import json
+import re
 import sys
 import time
 from pathlib import Path
@@ -94,9 +95,10 @@ class Bench:
         return sorted(names, key=self.cover.seconds)
 
     def tests_of_users(self, path):
-        """A file of tables alone runs no line: the tests of the files that include its header."""
-        header = f'/{Path(path).stem}.h"'
-        users = (p for p, text in self.texts().items() if header in text)
+        """A file of tables alone runs no line: the tests of the files that include the headers of its folder that it includes."""
+        texts = self.texts()
+        headers = [h for h in re.findall(r'#include "([^"]+)"', texts[path]) if f"{Path(path).parent}/".endswith(f"/{Path(h).parent}/")]
+        users = (p for p, text in texts.items() if any(f'"{h}"' in text for h in headers))
         return set().union(*(self.cover.tests_of_file(p) for p in users))
 
     def run(self, name):
@@ -185,7 +187,7 @@ def replanted(row, text):
 
 def plant_again(bench, results, known):
     for row in list(results.rows.values()):
-        if row["verdict"] != "survived" or is_known(row, known):
+        if row["verdict"] != "survived" or is_known(row, known) or not row["path"].startswith(bench.args.only):
             continue
         text = (bench.tree.root / row["path"]).read_text()
         site = replanted(row, text)

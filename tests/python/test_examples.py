@@ -14,7 +14,8 @@ FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "e
 
 def run_script(name, *args, text=""):
     """Its output; an AssertionError when it fails."""
-    env = {**os.environ, "PYTHONPATH": os.path.dirname(os.path.dirname(ga.__file__))}
+    path = os.pathsep.join([os.path.dirname(os.path.dirname(ga.__file__)), *filter(None, [os.environ.get("PYTHONPATH")])])
+    env = {**os.environ, "PYTHONPATH": path}
     done = subprocess.run([sys.executable, os.path.join(FOLDER, name), *args], input=text, env=env, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout

@@ -89,6 +89,10 @@ class Frames(unittest.TestCase):
         self.assertEqual([round(x, 5) for x in grads[2]], [round(x, 5) for x in [2, 8 / 3, 10 / 3, 4] * 3])
         self.assertEqual([round(x, 5) for x in grads[1]], [0] * 12)
         self.assertTrue(any(grads[0]))
+        twice = [self.buffer(floats(*data, *data), 2, len(data) // 4, 2, 2) for data in (q, k, v)]
+        both, both_lse = floats(*[9] * 16), floats(*[9] * 8)
+        self.assertIsNone(self.call("attention", twice, [self.buffer(both, 2, 2, 2, 2), self.buffer(both_lse, 2, 2, 2)], **numbers), self.xla.said)
+        self.assertEqual([round(x, 5) for x in both], [4, 5, 6, 7] * 4)
         for at, bad, said in ((1, self.buffer(k, 1, 3, 1, 4), "k is f32"), (1, self.buffer(k, 1, 3, 2, 2, dtype=16), "k is bf16"), (2, self.buffer(v, 1, 2, 3, 2), "v is f32"),
                               (0, self.buffer(q, 8), "")):
             wrong = list(arrays)
