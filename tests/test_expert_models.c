@@ -100,7 +100,65 @@ static void test_block_types(void **state) {
   }
 }
 
+/* Copies a file of the model qwen3_moe into the folder `to`, and replaces a text in it by one of the same length. */
+static void copy_file(const char *name, const char *to, const char *was, const char *is) {
+  char path[ARCH_PATH_BYTES];
+  (void)snprintf(path, sizeof path, "%s/arch/qwen3_moe/%s", GA_TEST_DATA, name);
+  FILE *in = fopen(path, "rb");
+  assert_non_null(in);
+  static char bytes[1 << 20];
+  const size_t n = fread(bytes, 1, sizeof bytes, in);
+  (void)fclose(in);
+  assert_true(n > 0 && n < sizeof bytes);
+  for (size_t i = 0; was && i + strlen(was) <= n; i++)
+    if (!memcmp(bytes + i, was, strlen(was))) memcpy(bytes + i, is, strlen(was));
+  (void)snprintf(path, sizeof path, "%s/%s", to, name);
+  FILE *out = fopen(path, "wb");
+  assert_non_null(out);
+  assert_int_equal(fwrite(bytes, 1, n, out), n);
+  assert_int_equal(fclose(out), 0);
+}
+
+/* Folders with a tensor for each expert, of which one has another name, shape or type. */
+static void test_experts_that_do_not_match(void **state) {
+  static const struct {
+    const char *was, *is, *says;
+  } all[] = {
+      {NULL, NULL, NULL},
+      {"layers.1.mlp.experts.3.up_proj", "layers.1.mlp.experts.9.up_proj", "no sibling for expert 3"},
+      {"layers.0.mlp.experts.0.gate_proj", "layers.0.mlp.experts.9.gate_proj",
+       "tensor blk.0.ffn_gate_exps.weight is missing"},
+      {"layers.0.mlp.experts.5.down_proj.weight\": {\"dtype\": \"F32\", \"shape\": [64, 32]",
+       "layers.0.mlp.experts.5.down_proj.weight\": {\"dtype\": \"F32\", \"shape\": [32, 64]", "differs from"},
+  };
+  (void)state;
+  for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+    char folder[] = "/tmp/ga-expert-folder-XXXXXX", file[64];
+    ga_ctx *ctx;
+    ga_model *model = NULL;
+    assert_non_null(mkdtemp(folder));
+    copy_file("config.json", folder, NULL, NULL);
+    copy_file("model.safetensors", folder, all[i].was, all[i].is);
+    assert_ok(ga_ctx_create(&(ga_ctx_options){.struct_size = sizeof(ga_ctx_options), .device = "cpu"}, &ctx));
+    const ga_status status = ga_model_load(ctx, folder, NULL, &model);
+    if (!all[i].says) {
+      assert_ok(status);
+    } else {
+      assert_int_not_equal(status, GA_OK);
+      if (!strstr(ga_error_text(), all[i].says)) fail_msg("'%s' lacks '%s'", ga_error_text(), all[i].says);
+    }
+    ga_model_destroy(model);
+    ga_ctx_destroy(ctx);
+    (void)snprintf(file, sizeof file, "%s/config.json", folder);
+    (void)unlink(file);
+    (void)snprintf(file, sizeof file, "%s/model.safetensors", folder);
+    (void)unlink(file);
+    (void)rmdir(folder);
+  }
+}
+
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_block_types)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_block_types),
+                                     cmocka_unit_test(test_experts_that_do_not_match)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -425,7 +425,8 @@ static void test_config_refused(void **state) {
   refuse_config("{}", GA_ERR_FORMAT, "/config.json: 'model_type' is missing; must be a text");
   refuse_config(
       "{\"model_type\":\"mamba\"}", GA_ERR_UNSUPPORTED,
-      "'model_type' is 'mamba'; must be one of llama, ministral3, mistral, qwen2, qwen3, gemma, gemma2, gemma3_text, "
+      "'model_type' is 'mamba'; must be one of llama, ministral3, mistral, qwen2, qwen3, qwen3_moe, mixtral, olmoe, "
+      "gemma, gemma2, gemma3_text, "
       "gemma3, phi3, phi, granite, smollm3, cohere, cohere2, olmo2, olmo3, starcoder2, stablelm, nemotron, gpt_neox, "
       "gpt2, nomic_bert, bert");
   refuse_config("{\"model_type\":\"llama\"}", GA_ERR_FORMAT, "/config.json: 'hidden_size': is missing; must be there");

@@ -270,6 +270,56 @@ static const ga_hf_name qwen3_names[] = {
     {"layers.%.post_attention_layernorm", "blk.%.ffn_norm"},
     {0}};
 
+/* --- experts: a tensor for each, by the names of older GGUF files --- */
+#define EXPERT_NAMES \
+    {"layers.%.mlp.gate",                 "blk.%.ffn_gate_inp"}, \
+    {"layers.%.mlp.experts.%.gate_proj",  "blk.%.ffn_gate.%"}, \
+    {"layers.%.mlp.experts.%.up_proj",    "blk.%.ffn_up.%"}, \
+    {"layers.%.mlp.experts.%.down_proj",  "blk.%.ffn_down.%"}
+static const ga_hf_key qwen3_moe_keys[] = {
+    DECODER("32768"),
+    {"layer_types",             NULL,                                GA_HF_FULL_LAYERS, NULL},
+    {"use_sliding_window",      NULL,                                GA_HF_REFUSED, NULL},
+    {"attention_bias",          NULL,                                GA_HF_REFUSED, NULL},
+    {"num_experts",             ".expert_count",                     GA_HF_INT,   "128"},
+    {"num_experts_per_tok",     ".expert_used_count",                GA_HF_INT,   "8"},
+    {"moe_intermediate_size",   ".expert_feed_forward_length",       GA_HF_INT,   "768"},
+    {"norm_topk_prob",          ".expert_weights_norm",              GA_HF_BOOL,  "false"},
+    {"decoder_sparse_step",     NULL,                                GA_HF_ONLY,  "1"},
+    {"mlp_only_layers",         NULL,                                GA_HF_ONLY,  "[[]]"},
+    {0}};
+static const ga_hf_name qwen3_moe_names[] = {
+    DECODER_NAMES,
+    QK_NORM_NAMES,
+    EXPERT_NAMES,
+    {"layers.%.post_attention_layernorm", "blk.%.ffn_norm"},
+    {0}};
+static const ga_hf_key mixtral_keys[] = {
+    {"num_key_value_heads",     ".attention.head_count_kv",          GA_HF_INT_OR_NONE, "8"},
+    {"rms_norm_eps",            ".attention.layer_norm_rms_epsilon", GA_HF_FLOAT, "1e-5"},
+    DECODER("131072"),
+    {"sliding_window",          ".attention.sliding_window",         GA_HF_INT_OR_NULL, "0"},
+    {"num_local_experts",       ".expert_count",                     GA_HF_INT,   "8"},
+    {"num_experts_per_tok",     ".expert_used_count",                GA_HF_INT,   "2"},
+    {0}};
+static const ga_hf_name mixtral_names[] = {
+    DECODER_NAMES,
+    {"layers.%.post_attention_layernorm",       "blk.%.ffn_norm"},
+    {"layers.%.block_sparse_moe.gate",          "blk.%.ffn_gate_inp"},
+    {"layers.%.block_sparse_moe.experts.%.w1",  "blk.%.ffn_gate.%"},
+    {"layers.%.block_sparse_moe.experts.%.w3",  "blk.%.ffn_up.%"},
+    {"layers.%.block_sparse_moe.experts.%.w2",  "blk.%.ffn_down.%"},
+    {0}};
+static const ga_hf_key olmoe_keys[] = {
+    {"rms_norm_eps",            ".attention.layer_norm_rms_epsilon", GA_HF_FLOAT, "1e-5"},
+    DECODER("4096"),
+    {"attention_bias",          NULL,                                GA_HF_REFUSED, NULL},
+    {"clip_qkv",                NULL,                                GA_HF_REFUSED, NULL},
+    {"num_experts",             ".expert_count",                     GA_HF_INT,   "64"},
+    {"num_experts_per_tok",     ".expert_used_count",                GA_HF_INT,   "8"},
+    {"norm_topk_prob",          ".expert_weights_norm",              GA_HF_BOOL,  "false"},
+    {0}};
+
 /* --- gemma, gemma2. Both multiply by the tanh form of gelu, whatever hidden_act of the first files says. --- */
 #define GEMMA(kv, context) \
     SIZES, \
@@ -561,6 +611,9 @@ static const ga_hf_arch archs[] = {
     {"mistral",     "llama",      NULL,          GA_HF_NEOX, mistral_keys,    rope_keys,      llama_names},
     {"qwen2",       "qwen2",      NULL,          GA_HF_NEOX, qwen_keys,       rope_keys,      llama_names},
     {"qwen3",       "qwen3",      NULL,          GA_HF_NEOX, qwen_keys,       rope_keys,      qwen3_names},
+    {"qwen3_moe",   "qwen3moe",   NULL,          GA_HF_NEOX, qwen3_moe_keys,  rope_keys,      qwen3_moe_names},
+    {"mixtral",     "llama",      NULL,          GA_HF_NEOX, mixtral_keys,    rope_keys,      mixtral_names},
+    {"olmoe",       "olmoe",      NULL,          GA_HF_NEOX, olmoe_keys,      rope_keys,      qwen3_moe_names},
     {"gemma",       "gemma",      NULL,          NEOX_PLUS_ONE, gemma_keys,  rope_keys, llama_names},
     {"gemma2",      "gemma2",     NULL,          NEOX_PLUS_ONE, gemma2_keys, rope_keys, gemma2_names},
     {"gemma3_text", "gemma3",     NULL,          NEOX_PLUS_ONE, gemma3_keys, rope_keys, gemma3_names},

@@ -144,6 +144,12 @@ ga_dtype ga_weight_dtype(const ga_model *model, ga_ctx *ctx, weight_kind kind, c
 /* Returns the number of rows that ga_pack takes for a matrix, or for a whole stack of matrices. 0: it stays native,
  * because a matrix of the stack has no whole number of packed groups of rows. */
 int64_t ga_weight_pack_rows(const ga_weight *w);
+/* Finds the tensor of an expert's matrix, for files that have no stack but a tensor for each expert: ffn_gate.5 of
+ * ffn_gate_exps. NULL: there is none. */
+const ga_model_tensor *ga_weight_expert(const ga_model *model, weight_id id, int32_t il, int64_t expert);
+/* Describes the stack that the tensors of all experts make, as a tensor of the file without data. Returns false if the
+ * file has no tensor for the first expert. Call it for stacks that the file lacks. */
+bool ga_weight_joined(const ga_model *model, weight_id id, int32_t il, ga_model_tensor *out);
 /* Describes a tensor as it will be on ctx, before weights are loaded: without data. If the file has no such tensor,
  * *out has no dimensions. */
 GA_NODISCARD ga_status ga_weight_describe(const ga_model *model, ga_ctx *ctx, weight_ref w, ga_weight *out);

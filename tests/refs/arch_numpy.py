@@ -24,6 +24,16 @@ def jina_shapes(c):
     return all_of
 
 
+def expert_shapes(c):
+    """Of a layer: a tensor for each expert's matrix."""
+    d, f = c["hidden_size"], c.get("moe_intermediate_size") or c["intermediate_size"]
+    is_mixtral = c["model_type"] == "mixtral"
+    at, up, down = ("block_sparse_moe", ("w1", "w3"), "w2") if is_mixtral else ("mlp", ("gate_proj", "up_proj"), "down_proj")
+    n = c["num_local_experts" if is_mixtral else "num_experts"]
+    return {f"{at}.gate": (n, d)} | {f"{at}.experts.{e}.{name}": (f, d) for e in range(n) for name in up} | {
+        f"{at}.experts.{e}.{down}": (d, f) for e in range(n)}
+
+
 def shapes(c):
     """Tensors by their names, [out, in]."""
     if c["model_type"] == "bert":
@@ -42,6 +52,13 @@ def shapes(c):
         if is_coder:
             one |= {"mlp.c_fc": (f, d), "mlp.c_proj": (d, f), "input_layernorm": (d,), "post_attention_layernorm": (d,)}
             all_of |= {f"model.layers.{il}.{name}.bias": shape[:1] for name, shape in one.items()}
+        elif "num_experts_per_tok" in c:
+            one |= expert_shapes(c) | {"input_layernorm": (d,), "post_attention_layernorm": (d,)}
+            wide = c["model_type"] == "olmoe"
+            if c["model_type"] != "mixtral":
+                one |= {"self_attn.q_norm": (heads * head if wide else head,), "self_attn.k_norm": (kv * head if wide else head,)}
+            all_of |= {f"model.layers.{il}.{name}.weight": shape for name, shape in one.items()}
+            continue
         else:
             one |= {"mlp.gate_proj": (f, d), "mlp.up_proj": (f, d), "mlp.down_proj": (d, f), "post_attention_layernorm": (d,),
                     "post_feedforward_layernorm": (d,), "self_attn.q_norm": (heads * head,), "self_attn.k_norm": (kv * head,)}
@@ -182,6 +199,7 @@ def logits(c, weights, ids):
     """[T, V] of a model of config c."""
     w = {name: x.astype(np.float64) for name, x in weights.items()}
     is_olmo, is_coder = c["model_type"] in ("olmo2", "olmo3"), c["model_type"] == "starcoder2"
+    has_row_norms = is_olmo or c["model_type"] == "olmoe"
     heads, kv = c["num_attention_heads"], c["num_key_value_heads"]
     head = c.get("head_dim") or c["hidden_size"] // heads
     t = len(ids)
@@ -198,10 +216,10 @@ def logits(c, weights, ids):
 
     def q_or_k(h, at, which, n, angles):
         x = linear(h, f"{at}.{which}_proj")
-        if is_olmo:
+        if has_row_norms:
             x = norm(x, f"{at}.{which}_norm")
         x = x.reshape(t, n, head)
-        if c["model_type"] == "qwen3":
+        if c["model_type"] in ("qwen3", "qwen3_moe"):
             x = norm(x, f"{at}.{which}_norm")
         return rotate(x, *angles)
 
@@ -211,7 +229,23 @@ def logits(c, weights, ids):
         v = linear(h, f"{at}.v_proj").reshape(t, kv, head)
         return linear(attention(q, k, v, c["sliding_window"] if local else 0), f"{at}.o_proj")
 
+    def experts(h, at):
+        """Softmax over all experts; divided by its sum over the chosen ones with norm_topk_prob, as in Mixtral."""
+        at = {"mixtral": at.replace("mlp", "block_sparse_moe")}.get(c["model_type"], at)
+        gate, up, down = ("w1", "w3", "w2") if c["model_type"] == "mixtral" else ("gate_proj", "up_proj", "down_proj")
+        out = np.zeros_like(h)
+        for i, (x, z) in enumerate(zip(h, linear(h, f"{at}.gate"))):
+            chosen = np.argsort(-z, kind="stable")[:c["num_experts_per_tok"]]
+            s = np.exp(z - z.max())
+            share = s[chosen] / s[chosen].sum() if c.get("norm_topk_prob", True) else s[chosen] / s.sum()
+            for e, weight in zip(chosen, share):
+                one = f"{at}.experts.{e}"
+                out[i] += weight * linear(silu(linear(x, f"{one}.{gate}")) * linear(x, f"{one}.{up}"), f"{one}.{down}")
+        return out
+
     def feed_forward(h, at):
+        if "num_experts_per_tok" in c:
+            return experts(h, at)
         if is_coder:
             return linear(gelu_tanh(linear(h, f"{at}.c_fc")), f"{at}.c_proj")
         return linear(silu(linear(h, f"{at}.gate_proj")) * linear(h, f"{at}.up_proj"), f"{at}.down_proj")
