@@ -67,6 +67,16 @@ class Synth(unittest.TestCase):
                 most = 1e6 if "gemma" in shape else 2000
                 self.assertTrue(200 < self.surprise() < most, self.surprise())
 
+    def test_tokens(self):
+        """The unknown token, two control tokens, then bytes: GGUF's numbers of types."""
+        self.make("--shape", "tiny")
+        rc, out, said = self.ga("info", "--meta", "--json", "-m", self.path)
+        self.assertEqual(rc, 0, said)
+        found = json.loads(out)["metadata"]
+        self.assertEqual(found["tokenizer.ggml.token_type"]["first"], [2, 3, 3, 6, 6, 6, 6, 6])
+        self.assertEqual(found["tokenizer.ggml.tokens"]["first"][:4], ["<unk>", "<s>", "</s>", "<0x00>"])
+        self.assertEqual(found["tokenizer.ggml.tokens"]["count"], 300)
+
     def test_experts(self):
         """--ff is the width of each expert. mxfp4_moe has two types."""
         for shape, kind in (("qwen3-30b-a3b", "q4_k_m"), ("gpt-oss-20b", "mxfp4_moe"), ("mixtral-8x7b", "q2_k")):
