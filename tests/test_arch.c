@@ -69,8 +69,9 @@ static double arch_bound(const char *name, double bound) { return strcmp(name, "
 
 /* Architectures with experts, whose products have no rows for GPUs. */
 static bool lacks_rows(const char *name, const char *device) {
-  static const char *const with_experts[] = {"gpt_oss", "granitemoe",   "mixtral",   "mixtral_folder",
-                                             "olmoe",   "olmoe_folder", "qwen3_moe", "qwen3moe"};
+  static const char *const with_experts[] = {"dots1",        "ernie4_5_moe", "glm4moe", "gpt_oss",        "granitemoe",
+                                             "hunyuan_moe",  "minimax_m2",   "mixtral", "mixtral_folder", "olmoe",
+                                             "olmoe_folder", "qwen3_moe",    "qwen3moe"};
   if (strcmp(device, "emu")) return false;
   for (size_t i = 0; i < sizeof with_experts / sizeof *with_experts; i++)
     if (!strcmp(name, with_experts[i])) return true;

@@ -4,6 +4,7 @@
 #include "ga/experts.h"
 #include "ga/layer.h"
 #include "model/arch/arch.h"
+#include "model/arch/blocks.h"
 #include "tests/gguf_files.h"
 
 /* A file of that architecture with sizes that all take, the way to one key more. */
@@ -166,6 +167,39 @@ static void test_router(void **state) {
   w = begin_router("llama", 0, 0); /* as files of dense models have it */
   assert_ok(read_sizes(w, &p));
   assert_int_equal(p.n_experts, 0);
+}
+
+/* Layers with experts, the feed-forward beside them, and layers that predict further tokens. */
+static void test_expert_layers(void **state) {
+  ga_hparams p;
+  (void)state;
+  ga_gguf_writer *w = begin_router("glm4moe", 8, 2);
+  ga_gguf_put_int(w, "glm4moe.expert_feed_forward_length", GA_META_U32, 24);
+  ga_gguf_put_int(w, "glm4moe.expert_shared_count", GA_META_U32, 2);
+  ga_gguf_put_int(w, "glm4moe.leading_dense_block_count", GA_META_U32, 1);
+  ga_gguf_put_int(w, "glm4moe.nextn_predict_layers", GA_META_U32, 1);
+  assert_ok(read_sizes(w, &p));
+  assert_int_equal(p.n_layers, 1); /* of two */
+  assert_int_equal(p.shared_ff_width, 48);
+  assert_false(block_layer_has_experts(&p, 0));
+  assert_true(block_layer_has_experts(&p, 1));
+  w = begin_router("ernie4_5-moe", 8, 2);
+  ga_gguf_put_int(w, "ernie4_5-moe.interleave_moe_layer_step", GA_META_U32, 2);
+  ga_gguf_put_int(w, "ernie4_5-moe.expert_shared_feed_forward_length", GA_META_U32, 5);
+  assert_ok(read_sizes(w, &p));
+  assert_int_equal(p.shared_ff_width, 5);
+  assert_false(block_layer_has_experts(&p, 0));
+  assert_true(block_layer_has_experts(&p, 1));
+  assert_ok(read_sizes(begin_router("hunyuan-moe", 8, 2), &p));
+  assert_int_equal(p.shared_ff_width, p.ff_width);
+  assert_ok(read_sizes(begin_router("minimax-m2", 8, 2), &p));
+  assert_int_equal(p.shared_ff_width, 0);
+  w = begin_router("glm4moe", 8, 2);
+  ga_gguf_put_int(w, "glm4moe.nextn_predict_layers", GA_META_U32, 2);
+  assert_error(read_sizes(w, &p), GA_ERR_FORMAT, "'glm4moe.nextn_predict_layers' is 2; must be from 0 to 1");
+  w = begin_router("dots1", 8, 2);
+  ga_gguf_put_int(w, "dots1.leading_dense_block_count", GA_META_U32, 3);
+  assert_error(read_sizes(w, &p), GA_ERR_FORMAT, "'dots1.leading_dense_block_count' is 3; must be from 0 to 2");
 }
 
 static void test_router_refused(void **state) {
@@ -484,8 +518,7 @@ int main(void) {
                                      cmocka_unit_test(test_int_refused),
                                      cmocka_unit_test(test_head_norms),
                                      cmocka_unit_test(test_router),
-                                     cmocka_unit_test(test_router_refused),
-                                     cmocka_unit_test(test_router),
+                                     cmocka_unit_test(test_expert_layers),
                                      cmocka_unit_test(test_router_refused),
                                      cmocka_unit_test(test_what_files_leave_out),
                                      cmocka_unit_test(test_modern_bert),

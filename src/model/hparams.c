@@ -168,6 +168,20 @@ ga_status hparams_router(const ga_model_file *file, const ga_router *usual, ga_h
   return hparams_float(file, p, "expert_weights_scale", usual->scale, 1e-6, 1e6, &p->router.scale);
 }
 
+ga_status hparams_expert_layers(const ga_model_file *file, ga_hparams *p) {
+  int32_t shared, predicted;
+  GA_TRY(hparams_int(file, p, "leading_dense_block_count", 0, 0, p->n_layers, &p->n_dense_layers));
+  GA_TRY(hparams_int(file, p, "interleave_moe_layer_step", 1, 1, GA_MODEL_MAX_LAYERS, &p->expert_step));
+  GA_TRY(hparams_int(file, p, "expert_shared_count", 0, 0, 64, &shared));
+  GA_TRY(hparams_int(file, p, "expert_shared_feed_forward_length", (int64_t)shared * p->expert_ff_width, 0, 1 << 22,
+                     &p->shared_ff_width));
+  /* Layers that predict further tokens come last, and are left out. */
+  GA_TRY(hparams_int(file, p, "nextn_predict_layers", 0, 0, p->n_layers - 1, &predicted));
+  p->n_layers -= predicted;
+  if (p->n_dense_layers > p->n_layers) p->n_dense_layers = p->n_layers;
+  return GA_OK;
+}
+
 static ga_status read_base(const ga_model_file *file, const ga_hparams *p, const char *key, double *out) {
   char text[GA_HPARAM_KEY_BYTES];
   GA_TRY(read_float_or(file, p, key, 10000, out));

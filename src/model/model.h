@@ -52,7 +52,11 @@ typedef struct ga_hparams {
    * for all tokens */
   int32_t n_experts, n_experts_used;
   int32_t expert_ff_width; /* width of the feed-forward of each expert */
-  ga_router router;        /* how experts are chosen */
+  int32_t shared_ff_width; /* width of the feed-forward that all tokens take beside their experts; 0: none */
+  /* Layers before n_dense_layers have one feed-forward. From there on every expert_step-th layer has experts: those
+   * whose number, counted from 1, it divides. */
+  int32_t n_dense_layers, expert_step;
+  ga_router router; /* how experts are chosen */
   ga_expert_act expert_act;
   bool has_sinks; /* each head of attention has a sink: one more logit in the denominator of its softmax */
   double rope_base, rope_base_local;

@@ -37,6 +37,7 @@ int64_t ga_weight_dim(const ga_hparams *p, weight_dim dim) {
   case DIM_TYPES: return 2;
   case DIM_EXPERTS: return p->n_experts;
   case DIM_EXPERT_FF: return p->expert_ff_width;
+  case DIM_SHARED_FF: return p->shared_ff_width;
   }
   return 0;
 }

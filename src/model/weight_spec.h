@@ -31,7 +31,8 @@ typedef enum weight_dim {
   DIM_CONTEXT,
   DIM_TYPES,
   DIM_EXPERTS,
-  DIM_EXPERT_FF
+  DIM_EXPERT_FF,
+  DIM_SHARED_FF
 } weight_dim;
 
 /* Tensors of the whole model. X has the id, name, kind, rows, columns (vectors have columns only), and whether the
@@ -90,6 +91,10 @@ typedef enum weight_dim {
   X(GATE_EXPERTS_B, "ffn_gate_exps.bias", KIND_VECTOR, DIM_EXPERTS, DIM_EXPERT_FF, false) \
   X(UP_EXPERTS_B, "ffn_up_exps.bias", KIND_VECTOR, DIM_EXPERTS, DIM_EXPERT_FF, false)     \
   X(DOWN_EXPERTS_B, "ffn_down_exps.bias", KIND_VECTOR, DIM_EXPERTS, DIM_WIDTH, false)     \
+  X(ROUTER_CHOICE_B, "exp_probs_b.bias", KIND_VECTOR, DIM_ONE, DIM_EXPERTS, false)        \
+  X(GATE_SHARED, "ffn_gate_shexp.weight", KIND_MATRIX, DIM_SHARED_FF, DIM_WIDTH, false)   \
+  X(UP_SHARED, "ffn_up_shexp.weight", KIND_MATRIX, DIM_SHARED_FF, DIM_WIDTH, false)       \
+  X(DOWN_SHARED, "ffn_down_shexp.weight", KIND_MATRIX, DIM_WIDTH, DIM_SHARED_FF, false)   \
   X(LAYER_OUT_NORM, "layer_output_norm.weight", KIND_VECTOR, DIM_ONE, DIM_WIDTH, false)   \
   X(LAYER_OUT_NORM_B, "layer_output_norm.bias", KIND_VECTOR, DIM_ONE, DIM_WIDTH, false)   \
   X(POST_FFN_NORM, "post_ffw_norm.weight", KIND_VECTOR, DIM_ONE, DIM_WIDTH, true)

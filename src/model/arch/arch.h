@@ -67,6 +67,9 @@ GA_NODISCARD ga_status hparams_float(const ga_model_file *file, const ga_hparams
                                      double least, double most, float *out);
 /* Reads the number of experts, the number that each token uses, and their width. */
 GA_NODISCARD ga_status hparams_experts(const ga_model_file *file, ga_hparams *p);
+/* Reads which layers have experts, and the width of the feed-forward that all tokens share. Call it after
+ * hparams_router. */
+GA_NODISCARD ga_status hparams_expert_layers(const ga_model_file *file, ga_hparams *p);
 /* Returns whether the file has a number of experts above 0. */
 bool hparams_has_experts(const ga_model_file *file, const ga_hparams *p);
 /* Reads the numbers of experts and how they are chosen. usual: what the architecture does where the file says nothing.

@@ -74,8 +74,39 @@ value_id block_ffn(graph_builder *b, value_id h, int32_t act) {
 
 value_id block_experts(graph_builder *b, value_id h, int32_t act) {
   const value_id logits = build_linear(b, h, W_ROUTER, build_if_present(b, W_ROUTER_B)); /* [T, n_experts] */
-  const value_id route = build_route(b, logits, W_NONE);
+  const value_id route = build_route(b, logits, build_if_present(b, W_ROUTER_CHOICE_B));
   return build_expert_out(b, build_expert_in(b, h, route, act), route);
+}
+
+bool block_layer_has_experts(const ga_hparams *p, int32_t layer) {
+  return layer >= p->n_dense_layers && (layer + 1) % p->expert_step == 0;
+}
+
+bool block_has_weight(const ga_hparams *p, weight_id id, int32_t layer) {
+  const bool has_experts = block_layer_has_experts(p, layer);
+  switch (id) {
+  case W_GATE:
+  case W_UP:
+  case W_DOWN: return !has_experts;
+  case W_ROUTER:
+  case W_ROUTER_CHOICE_B:
+  case W_GATE_EXPERTS:
+  case W_UP_EXPERTS:
+  case W_DOWN_EXPERTS: return has_experts;
+  case W_GATE_SHARED:
+  case W_UP_SHARED:
+  case W_DOWN_SHARED: return has_experts && p->shared_ff_width > 0;
+  default: return true;
+  }
+}
+
+value_id block_expert_layer(graph_builder *b, value_id h, int32_t act) {
+  const ga_hparams *p = &b->model->hparams;
+  if (!block_layer_has_experts(p, b->layer)) return block_gated_ffn(b, h, act, 1);
+  const value_id y = block_experts(b, h, act);
+  if (!p->shared_ff_width) return y;
+  const value_id gate = build_linear(b, h, W_GATE_SHARED, W_NONE), up = build_linear(b, h, W_UP_SHARED, W_NONE);
+  return build_add(b, y, build_linear(b, build_gated_act(b, act, gate, up), W_DOWN_SHARED, W_NONE));
 }
 
 /* --- layers --- */

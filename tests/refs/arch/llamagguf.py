@@ -84,11 +84,12 @@ def softmax(z):
     return s / s.sum()
 
 
-def experts(h, one, weights_of):
-    """weights_of(logits of a token, the experts with the largest ones) are the factors of these experts' outputs."""
+def experts(h, one, weights_of, keys_of=lambda z: z):
+    """keys_of(logits of a token) are largest for the experts that are chosen; weights_of(logits, these experts) are the factors of their
+    outputs."""
     out = np.zeros_like(h)
     for t, (x, z) in enumerate(zip(h, h @ one["ffn_gate_inp"].T)):
-        chosen = np.argsort(-z, kind="stable")[:CHOSEN]
+        chosen = np.argsort(-keys_of(z), kind="stable")[:CHOSEN]
         for e, weight in zip(chosen, weights_of(z, chosen)):
             y = silu(one["ffn_gate_exps"][e] @ x) * (one["ffn_up_exps"][e] @ x)
             out[t] += weight * (one["ffn_down_exps"][e] @ y)
@@ -98,3 +99,56 @@ def experts(h, one, weights_of):
 def share_of_chosen(z, chosen):
     """Softmax over all experts, divided by its sum over the chosen ones."""
     return softmax(z)[chosen] / softmax(z)[chosen].sum()
+
+
+def sigmoid(z):
+    return 1 / (1 + np.exp(-z))
+
+
+def shared(h, one):
+    """The feed-forward that all tokens take beside their experts."""
+    return (silu(h @ one["ffn_gate_shexp"].T) * (h @ one["ffn_up_shexp"].T)) @ one["ffn_down_shexp"].T
+
+
+def shared_shapes(width):
+    return {"ffn_gate_shexp": (width, WIDTH), "ffn_up_shexp": (width, WIDTH), "ffn_down_shexp": (WIDTH, width)}
+
+
+def dense_shapes():
+    return {"ffn_gate": (FF, WIDTH), "ffn_up": (FF, WIDTH), "ffn_down": (WIDTH, FF)}
+
+
+def with_layers(common, by_layer):
+    """Shapes of a decoder whose layers differ: by_layer[il] are those of layer il's feed-forward, common those of all layers."""
+    named = {name: shape for name, shape in decoder_shapes(common).items()}
+    for il, layer in enumerate(by_layer):
+        named |= {(f"blk.{il}.{name}" if "." in name else f"blk.{il}.{name}.weight"): shape for name, shape in layer.items()}
+    return named
+
+
+def weights_of_layer(w, il):
+    """By name; biases as NAME.bias."""
+    return {name.removeprefix(f"blk.{il}.").removesuffix(".weight"): v for name, v in w.items() if name.startswith(f"blk.{il}.")}
+
+
+def rotate_first(x, n):
+    """x [T, heads, D]: of the first n elements i turns with i + n / 2."""
+    turn = np.arange(len(x))[:, None, None] * BASE ** (-np.arange(0, n, 2) / n)
+    a, b = x[..., :n // 2], x[..., n // 2:n]
+    return np.concatenate([a * np.cos(turn) - b * np.sin(turn), b * np.cos(turn) + a * np.sin(turn), x[..., n:]], -1)
+
+
+def expert_logits(w, ids, attended, feed_forward, norm_name="ffn_norm"):
+    """[T, V]; attended(h, weights of the layer) are q, k, v [T, heads, D], feed_forward(h, weights, layer) what a layer adds."""
+    t = len(ids)
+    x = w["token_embd.weight"][ids]
+    for il in range(LAYERS):
+        one = weights_of_layer(w, il)
+        q, k, v = attended(norm(x, one["attn_norm"]), one)
+        x = x + attention(q, k, v, 0).reshape(t, -1) @ one["attn_output"].T
+        x = x + feed_forward(norm(x, one[norm_name]), one, il)
+    return norm(x, w["output_norm.weight"]) @ w["output.weight"].T
+
+
+def heads_of(h, one, biased=False):
+    return [(h @ one[f"attn_{n}"].T + (one[f"attn_{n}.bias"] if biased else 0)).reshape(len(h), -1, HEAD) for n in "qkv"]
