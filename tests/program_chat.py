@@ -382,6 +382,7 @@ class Chat(unittest.TestCase):
             lines = t.seen.split(b"\x1b[K")[0].split(b"\r")
             self.assertGreater(len(lines), 2)
             self.assertLessEqual(max(map(len, lines)), max(columns - 1, 6), columns)
+            self.assertEqual(any(b" [#" in line for line in lines), columns >= 64, columns)  # the bar
 
     def test_errors_are_not_glued_to_progress(self):
         big = self.put("big.gguf", chat_rig.script(WORDS, context=50000))

@@ -121,7 +121,7 @@ class Synth(unittest.TestCase):
         self.refuse(says="which file?", code=2)
         self.refuse("a", "b", says="one file, not 2", code=2)
         self.refuse("--shape", "llama-3-9b", p, says="'llama-3-9b' is not known; allowed: llama-3-8b", code=2)
-        self.refuse("--type", "q4", p, says="'q4' is not known; allowed: q3_k_m, q4_k_m, q5_k_m, f32", code=2)
+        self.refuse("--type", "q4", p, says="'q4' is not known; allowed: q3_k_m, q4_k_m, q5_k_m, mxfp4_moe, f32", code=2)
         self.refuse("--type", "i8", p, says="'i8' is not known", code=2)
         self.refuse("--type", "", p, says="'' is not known", code=2)
         for bad in ("0", "-1", "513", "99999999999999999999", "1e3", "x", ""):

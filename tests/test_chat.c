@@ -12,6 +12,7 @@
 #include "base/mem.h"
 #include "base/thread.h"
 #include "ga/chat.h"
+#include "jinja/jinja.h"
 
 /* Compiles and renders; *text is NULL on failure. */
 static ga_status try_render(const char *source, const char *context, const ga_template_limits *limits, char **text) {
@@ -428,6 +429,36 @@ static void test_memory_failures(void **state) {
   assert_true(n > 4);
 }
 
+/* Whichever allocation fails, a template that compiles knows each role that its text compares. A thousand roles of 60
+ * bytes take more than one block of the template's memory. */
+static void test_roles_without_memory(void **state) {
+  enum { ROLES = 1000, BYTES = 128 * 1024 };
+  static const char *const places[] = {"{{ m.role == '%060d' and x }}", "{{ x or m.role == '%060d' }}",
+                                       "{{ f(m.role == '%060d') }}", "{{ x if y else m.role == '%060d' }}"};
+  char *source = malloc(BYTES), name[64];
+  (void)state;
+  assert_non_null(source);
+  for (size_t k = 0; k < sizeof places / sizeof *places; k++) {
+    size_t at = 0;
+    for (int i = 0; i < ROLES; i++) at += (size_t)snprintf(source + at, BYTES - at, places[k], i);
+    assert_true(at < BYTES);
+    ga_status status = GA_ERR_NOMEM;
+    for (long n = 1; status != GA_OK; n++) {
+      ga_template *tpl;
+      ga_mem_fail_after(n);
+      status = ga_template_compile(source, at, &tpl);
+      ga_mem_fail_after(0);
+      assert_true(status == GA_OK || status == GA_ERR_NOMEM);
+      for (int i = 0; i < ROLES && status == GA_OK; i++) {
+        (void)snprintf(name, sizeof name, "%060d", i);
+        assert_true(ga_jj_is_known_role(tpl, name, strlen(name)));
+      }
+      ga_template_destroy(tpl);
+    }
+  }
+  free(source);
+}
+
 static void render_piece(void *arg, int64_t piece, int thread) {
   (void)thread;
   for (int i = 0; i < 200; i++) {
@@ -470,6 +501,7 @@ int main(void) {
       cmocka_unit_test(test_limits_are_taken),
       cmocka_unit_test(test_every_bound_of_memory),
       cmocka_unit_test(test_memory_failures),
+      cmocka_unit_test(test_roles_without_memory),
       cmocka_unit_test(test_one_template_many_threads),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -29,6 +29,14 @@ class Arguments(unittest.TestCase):
         with self.assertRaisesRegex(ga.UnsupportedError, r"Llama: tensor_split is ndarray \[2\]; allowed is None"):
             Llama("no file", tensor_split=np.ones(2))
 
+    def test_strides_of_other_types(self):
+        """A view as another type needs strides of whole elements; dimensions of one index have none, and no error names them."""
+        raw = np.arange(30, dtype="u1").reshape(2, 3, 5)
+        one = raw.reshape(3, 10)[:, None, :4]  # strides 10, 0, 1
+        np.testing.assert_array_equal(np.asarray(ga.asarray(one, "f16")), one.copy().view("f2"))
+        with self.assertRaisesRegex(ga.ShapeError, "stride of dimension 1 is 5 bytes; f16 needs a multiple of 2"):
+            ga.asarray(raw[:1, :, :4], "f16")
+
     def test_lengths_of_caches(self):
         """Any whole number is a length; one that has no room is an error, and nothing is written."""
         q, c = self.draw(2, 1, 4, 16), self.draw(2, 8, 2, 16)
