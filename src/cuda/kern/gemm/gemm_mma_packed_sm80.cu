@@ -13,7 +13,7 @@
  */
 #include "cuda/dev/ptx/mem.h"
 #include "cuda/kern/gemm/epilogue.h"
-#include "cuda/kern/gemm/packed.h"
+#include "cuda/kern/gemm/packed_few.h"
 
 #ifndef GA_KERNEL_ID
 #error "GA_KERNEL_ID: the kernel's name, of its row"
@@ -42,7 +42,7 @@ enum {
 };
 /* Units of W in registers: one that is worked on, the others under way. */
 enum { DEPTH = GA_P_DEPTH };
-enum { HALVES = PACKED_HALVES(T) ? 2 : 1, COLS = 8 /* of an accumulator */ };
+enum { HALVES = PACKED_HALVES(T) ? 2 : 1, COLS = PACKED_FEW_COLS };
 
 #define X(name, number, k, bytes) static_assert(number != T || (k == UNIT_K && bytes == UNIT_BYTES), "unit of " #name);
 GA_PACKED_TYPES(X)
@@ -61,7 +61,7 @@ typedef struct {
   int first, last;
 } warp_share;
 
-GA_DEV int sum_cols(const ga_kargs_gemm *a) { return a->copies < COLS ? a->copies : COLS; }
+GA_DEV int sum_cols(const ga_kargs_gemm *a) { return packed_sum_cols(a->copies); }
 
 GA_DEV share share_of(const ga_kargs_gemm *a, int part, int group) {
   share s;
@@ -91,16 +91,6 @@ GA_DEV void get_x(const ga_kargs_gemm *a, int col, int64_t k, float *x) {
       if (k + e < a->k) x[e] = row[e];
 }
 
-/* x as the sum of two bf16, in pairs; returns the sum of x. An infinity has no low part. */
-GA_DEV float split_x(const float *x, uint32_t *hi, uint32_t *lo) {
-  GA_UNROLL for (int p = 0; p < 2; p++) {
-    hi[p] = pack_bf16(x[2 * p], x[2 * p + 1]);
-    const float l0 = x[2 * p] - __uint_as_float(hi[p] << 16), l1 = x[2 * p + 1] - __uint_as_float(hi[p] & 0xffff0000u);
-    lo[p] = pack_bf16(l0 != l0 ? 0.0f : l0, l1 != l1 ? 0.0f : l1);
-  }
-  return x[0] + x[1] + x[2] + x[3];
-}
-
 /* The high parts of columns [0, h) come first, then the low parts: h = copies / 2. AHEAD loads of a lane are under way
  * at once. */
 GA_DEV void convert_x(const ga_kargs_gemm *a, const share *s) {
@@ -116,7 +106,7 @@ GA_DEV void convert_x(const ga_kargs_gemm *a, const share *s) {
       const int i = base + b * GA_P_THREADS + thread_index(), col = h == 1 ? 0 : i / per, v = i - col * per,
                 group = v / 8, e = v % 8 * 4;
       uint32_t hi[2], lo[2];
-      float sum = split_x(x[b], hi, lo);
+      float sum = packed_split_x(x[b], hi, lo);
       if (PACKED_MIN(T)) GA_UNROLL
         for (int m = 1; m < (HALVES == 2 ? 4 : 8); m *= 2) sum += shfl_xor_f32(sum, m);
       if (i >= h * per) continue;
@@ -127,58 +117,6 @@ GA_DEV void convert_x(const ga_kargs_gemm *a, const share *s) {
       const uint32_t sums = s->sums + (uint32_t)((group * HALVES + e / 16 * (HALVES - 1)) * cols) * 4;
       sts_f1(sums + (uint32_t)col * 4, sum);
       if (a->copies <= COLS) sts_f1(sums + (uint32_t)(col + h) * 4, 0); /* the high column has all of it */
-    }
-  }
-}
-
-/* --- products --- */
-
-GA_DEV void scale_add(const uint32_t *scales, int group, int half, const float *c, float *acc) {
-  GA_UNROLL for (int r = 0; r < 2; r++) {
-    const float scale = packed_scale(T, scales, group, half, r);
-    acc[2 * r] = fmaf(scale, c[2 * r], acc[2 * r]);
-    acc[2 * r + 1] = fmaf(scale, c[2 * r + 1], acc[2 * r + 1]);
-  }
-}
-
-GA_DEV void min_add(const uint32_t *scales, int group, int half, uint32_t sums, float *acc) {
-  float sum[2];
-  lds_nv_f2(sum, sums);
-  GA_UNROLL for (int r = 0; r < 2; r++) {
-    const float min = packed_min(T, scales, group, half, r);
-    acc[2 * r] = fmaf(min, sum[0], acc[2 * r]);
-    acc[2 * r + 1] = fmaf(min, sum[1], acc[2 * r + 1]);
-  }
-}
-
-/* One unit, its words in w, by the X of position `at` (units of this block's part of k). */
-GA_DEV void take_unit(const ga_kargs_gemm *a, const share *sh, const uint32_t *w, int at, int lane, float *acc) {
-  const int g = lane / 4, q = lane % 4, cols = sum_cols(a);
-  const bool two = a->copies > COLS;
-  const uint32_t step = (uint32_t)a->copies * 64,
-                 x = sh->x + (uint32_t)at * GROUPS * step + (uint32_t)((g & (a->copies - 1)) * 64 + q * 16);
-  const uint32_t sums = sh->sums + (uint32_t)((at * GROUPS * HALVES) * cols + (2 * q & (cols - 1))) * 4;
-  GA_UNROLL for (int i = 0; i < GROUPS; i++) {
-    uint32_t b[4], b2[4] = {0, 0, 0, 0};
-    float c[4] = {0, 0, 0, 0};
-    lds_nv_u4(b, x + (uint32_t)i * step);
-    if (two) lds_nv_u4(b2, x + (uint32_t)i * step + 512);
-    GA_UNROLL for (int s = 0; s < 2; s++) {
-      uint32_t f[4], rest[4];
-      packed_step(T, w, i, s, f);
-      float *sum = PACKED_PLAIN(T) ? acc : c;
-      mma_nv_bf16(sum, f, b[2 * s], b[2 * s + 1]);
-      if (two) mma_nv_bf16(sum, f, b2[2 * s], b2[2 * s + 1]);
-      if (T == T_F16) {
-        packed_rest(w, i, s, f, rest);
-        mma_nv_bf16(sum, rest, b[2 * s], b[2 * s + 1]);
-        if (two) mma_nv_bf16(sum, rest, b2[2 * s], b2[2 * s + 1]);
-      }
-      if (PACKED_PLAIN(T) || (HALVES == 1 && s == 0)) continue;
-      const int half = HALVES == 2 ? s : 0;
-      scale_add(w + PACKED_CODES(T), i, half, c, acc);
-      if (PACKED_MIN(T)) min_add(w + PACKED_CODES(T), i, half, sums + (uint32_t)((i * HALVES + half) * cols) * 4, acc);
-      GA_UNROLL for (int e = 0; e < 4; e++) c[e] = 0;
     }
   }
 }
@@ -254,7 +192,7 @@ GA_KERNEL(GA_P_THREADS, 1) GA_KERNEL_ID(GA_GRID_CONST ga_kargs_gemm a) {
     GA_UNROLL for (int d = 0; d < DEPTH; d++) {
       if (u >= end) break;
       GA_LOAD((d + DEPTH - 1) % DEPTH)
-      take_unit(&a, &sh, words[d], at, lane, acc);
+      packed_take_unit(T, sh.x, sh.sums, a.copies, a.copies > COLS, words[d], at, lane, acc);
       if (++at == sh.nb || u + 1 == end) put_split(&a, &sh, warp, slot++, lane, acc);
       at = at == sh.nb ? 0 : at;
       u++;
