@@ -11,8 +11,9 @@
 #include "verify/check/error.h"
 #include "verify/check/packed.h"
 
-#define MAX_WORK    60000  /* multiply-adds of a draw: the oracle is slow */
-#define MAX_WEIGHTS 400000 /* elements of a stack */
+#define MAX_WORK     60000  /* multiply-adds of a draw: the oracle is slow */
+#define MAX_WEIGHTS  400000 /* elements of a stack */
+#define MOST_EXPERTS 1024
 
 #define KIND_OF_CHOICE (c->bits & 3)
 #define Y_IS_RESIDUAL  (c->bits >> 2 & 1)
@@ -124,6 +125,18 @@ static void fill_offsets(const check_case *c, double *values, int64_t n) {
   for (int64_t e = 1; e < n; e++) values[e] += values[e - 1];
 }
 
+/* Sorted row of each slot, or slot of each sorted row: drawn_place for all slots at once. */
+static void fill_order(const check_case *c, bool is_order, double *values, int64_t n) {
+  const ga_expert_gemm_desc *d = c->desc;
+  int64_t next[MOST_EXPERTS + 1] = {0};
+  for (int64_t i = 0; i < n; i++) next[expert_of(c, i) + 1]++;
+  for (int32_t e = 0; e < d->n_experts; e++) next[e + 1] += next[e];
+  for (int64_t i = 0; i < n; i++) {
+    const int64_t place = next[expert_of(c, i)]++;
+    values[is_order ? place : i] = (double)(is_order ? i : place);
+  }
+}
+
 /* A number out of range, which CPU contexts must refuse. */
 static void spoil_number(check_case *c, double *values, int64_t n) {
   const ga_expert_gemm_desc *d = c->desc;
@@ -137,11 +150,10 @@ static void fill(check_case *c, const check_arg *arg, double *values, int64_t n)
     fill_offsets(c, values, n);
     return;
   }
-  for (int64_t i = 0; i < n; i++) {
-    if (!strcmp(arg->name, "experts")) values[i] = expert_of(c, i);
-    if (!strcmp(arg->name, "place")) values[i] = (double)drawn_place(c, i);
-    if (!strcmp(arg->name, "order")) values[drawn_place(c, i)] = (double)i;
-  }
+  if (!strcmp(arg->name, "experts"))
+    for (int64_t i = 0; i < n; i++) values[i] = expert_of(c, i);
+  else
+    fill_order(c, !strcmp(arg->name, "order"), values, n);
   if (strcmp(arg->name, "place")) spoil_number(c, values, n);
 }
 
@@ -262,10 +274,11 @@ static void load_expert_x(const ga_kernel *kernel, const ga_expert_gemm_desc *d,
                           int64_t row, float *x) {
   for (int64_t i = 0; i < d->k; i++) x[i] = taken_as(kernel, d->x_dtype, a->x, row * d->x_stride + i);
   for (int64_t b = 0; rounds_x(kernel) && b < d->k; b += 32) {
+    const int64_t end = ga_min_i64(b + 32, d->k);
     float most = 0;
-    for (int64_t i = b; i < b + 32; i++) most = fmaxf(most, fabsf(x[i]));
+    for (int64_t i = b; i < end; i++) most = fmaxf(most, fabsf(x[i]));
     const float step = most / (127 * 128);
-    for (int64_t i = b; i < b + 32; i++) x[i] = step > 0 || isnan(x[i]) ? step * rintf(x[i] / step) : 0.0f;
+    for (int64_t i = b; i < end; i++) x[i] = step > 0 || isnan(x[i]) ? step * rintf(x[i] / step) : 0.0f;
   }
 }
 
@@ -350,7 +363,7 @@ static sized_product size_product(const check_case *c, const ga_expert_gemm_io *
       s.squares += weight * weight * x * x * check_bf16_rounding(v);
     most = fmax(most, fabs(x));
     w2 += v * v;
-    if (!rounds_x(c->kernel) || i % 32 != 31) continue;
+    if (!rounds_x(c->kernel) || (i % 32 != 31 && i + 1 < d->k)) continue;
     const double step = weight * most / (127 * 128);
     s.squares += step * step / 12 * w2; /* a step's uniform rounding has variance step^2 / 12 */
     most = w2 = 0;

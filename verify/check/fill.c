@@ -8,6 +8,9 @@
 
 /* --- plain types --- */
 
+#define TIMING_BLOCKS \
+  65537 /* blocks that a large argument of ga bench repeats: a prime, so that rows and tiles differ */
+
 static double special(check_case *c, ga_dtype t) {
   double huge = t == GA_F16 ? 60000.0 : t == GA_E4M3 ? 448.0 : t == GA_E5M2 ? 57344.0 : 1.5e38;
   double sign = check_pick(c, 2) ? -1.0 : 1.0;
@@ -62,6 +65,20 @@ static ga_status spoil_unread(check_case *c, const check_arg *arg, int64_t n) {
   return GA_OK;
 }
 
+/* Repeats the first `period` of n elements of arg, in timing: random numbers of large arguments take longer than calls.
+ * Returns how many have to be drawn: n, if elements have gaps. */
+static int64_t drawn_of(const check_case *c, const check_arg *arg, int64_t n, int64_t period) {
+  const bool dense = n > 0 && check_at(arg, n - 1) == n - 1;
+  return c->timing && dense && n > period ? period : n;
+}
+static void repeat_drawn(const check_arg *arg, int64_t n, int64_t drawn) {
+  const ga_dtype_traits *t = ga_dtype_info(arg->dtype);
+  uint8_t *first = arg->before + arg->at;
+  const size_t period = (size_t)(drawn / t->block_elems * t->block_bytes),
+               all = (size_t)(n / t->block_elems * t->block_bytes);
+  for (size_t at = period; at < all; at += period) memcpy(first + at, first, all - at < period ? all - at : period);
+}
+
 static ga_status fill_plain(check_case *c, check_arg *arg, int64_t n) {
   /* Rows of different size let an error in one row stand out. */
   double scale =
@@ -69,7 +86,9 @@ static ga_status fill_plain(check_case *c, check_arg *arg, int64_t n) {
   if (arg->fill != CHECK_FILL_OP) {
     const int64_t some =
         c->timing ? ga_min_i64(n, (int64_t)arg->repeat_bytes / ga_dtype_info(arg->dtype)->block_bytes) : n;
-    for (int64_t i = 0; i < some; i++) store_value(arg, i, fill_value(c, arg, scale));
+    const int64_t drawn = drawn_of(c, arg, some, TIMING_PERIOD);
+    for (int64_t i = 0; i < drawn; i++) store_value(arg, i, fill_value(c, arg, scale));
+    if (drawn < some) repeat_drawn(arg, some, drawn);
     return spoil_unread(c, arg, n);
   }
   void *values;
@@ -146,7 +165,8 @@ static void fill_blocks(check_case *c, const check_arg *arg, int64_t n) {
   const block_scales *s = scales_of_blocks(arg->dtype);
   const bool few = arg->dtype == GA_E4M3_128 && c->mode == CHECK_EXACT;
   const int least = few ? 7 * check_pick(c, 2) : 0;
-  for (int64_t i = 0; i < n; i += t->block_elems) {
+  const int64_t drawn = drawn_of(c, arg, n, TIMING_BLOCKS * t->block_elems);
+  for (int64_t i = 0; i < drawn; i += t->block_elems) {
     uint8_t *block = arg->before + arg->at + check_at(arg, i) / t->block_elems * t->block_bytes;
     for (int b = 0; b < t->block_bytes; b++) block[b] = (uint8_t)ga_rng_u64(&c->rng);
     if (few) keep_exponents(block + 4, 128, least);
@@ -154,6 +174,7 @@ static void fill_blocks(check_case *c, const check_arg *arg, int64_t n) {
       keep_multiplied(block + 4, 128, c->mode == CHECK_EXACT);
     for (int k = 0; s && k < s->n; k++) put_scale(c, s, block + s->at + k * (s->kind == SCALE_F16 ? 2 : 1));
   }
+  if (drawn < n) repeat_drawn(arg, n, drawn);
 }
 
 ga_status check_fill_arg(check_case *c, check_arg *arg) {

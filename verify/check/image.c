@@ -42,9 +42,6 @@ static void each_row(const check_arg *arg, row_fn fn, void *user) {
     fn(arg, arg->at + (size_t)in_bytes(arg, check_at(arg, i)), (size_t)in_bytes(arg, width), user);
 }
 
-/* Elements that a large argument of ga bench repeats: a prime, so that rows and tiles differ. */
-#define TIMING_PERIOD 1048583
-
 /* Only the first values, so that timing large arguments needs neither their memory nor their time on the host. Blocks
  * of quantised types and what op->fill makes are there whole. */
 static ga_status allocate_some(check_case *c, check_arg *arg) {
