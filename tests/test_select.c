@@ -220,21 +220,23 @@ static void routes(void) {
 /* Gate and up of 8 of 128 experts, and their down, for few and many tokens. */
 static void select_expert_gemms(void) {
   static const ga_dtype types[] = {GA_F32, GA_BF16, GA_Q8_0, GA_Q4_K, GA_MXFP4};
-  for (size_t i = 0; i < 8 * GA_COUNT_OF(types); i++) {
+  static const ga_layout layouts[] = {GA_LAYOUT_NATIVE, GA_LAYOUT_X16, GA_LAYOUT_MMA_PACKED};
+  static const int64_t tokens[] = {1, 32, 4096};
+  for (size_t i = 0; i < 2 * 3 * GA_COUNT_OF(layouts) * GA_COUNT_OF(types); i++) {
     char text[96];
     ga_expert_gemm_desc d = GA_EXPERT_GEMM_DESC_INIT;
     const bool in = i % 2 == 0;
-    d.tokens = i / 2 % 2 ? 4096 : 1;
+    d.tokens = tokens[i / 2 % 3];
     d.n_experts = 128, d.top_k = 8;
     d.form = in ? GA_EXPERT_IN : GA_EXPERT_OUT;
     d.n = d.y_stride = d.expert_rows = in ? 768 : 2048;
     d.k = d.x_stride = in ? 2048 : 768;
-    d.w_dtype = (int32_t)types[i / 8];
-    d.w_layout = i / 4 % 2 ? GA_LAYOUT_X16 : GA_LAYOUT_NATIVE;
+    d.w_dtype = (int32_t)types[i / 18];
+    d.w_layout = (int32_t)layouts[i / 6 % 3];
     d.act = in ? GA_ACT_SILU : GA_ACT_NONE;
     d.flags = GA_EXPERT_SORTED | (in ? GA_EXPERT_GATED : GA_EXPERT_WEIGHTS);
     (void)snprintf(text, sizeof text, "tokens=%lld n=%lld %s layout=%d", (long long)d.tokens, (long long)d.n,
-                   ga_dtype_name(types[i / 8]), d.w_layout);
+                   ga_dtype_name(types[i / 18]), d.w_layout);
     put_selection(GA_OP_expert_gemm, &d, text);
   }
 }

@@ -165,7 +165,7 @@ static ga_status plan_declared_op(const ga_model *model, ga_ctx *ctx, const node
 
 /* Plans a product by the stack w for a step of one token. */
 static ga_status plan_expert_product(const ga_model *model, ga_ctx *ctx, weight_ref w, ga_expert_form form) {
-  const ga_expert_gemm_desc d = exec_expert_desc(&model->hparams, ga_weight_at(model, w), 1, form);
+  const ga_expert_gemm_desc d = exec_expert_desc(&model->hparams, ctx, ga_weight_at(model, w), 1, form);
   ga_plan *plan;
   GA_TRY(ga_expert_gemm_plan(ctx, &d, &plan));
   ga_plan_destroy(plan);
@@ -180,7 +180,7 @@ static ga_status plan_node(const ga_model *model, ga_ctx *ctx, const ga_node *no
   case NODE_EXPERT_IN: return plan_expert_product(model, ctx, node->as.expert_in.up, GA_EXPERT_IN);
   case NODE_EXPERT_OUT: return plan_expert_product(model, ctx, node->as.expert_out.down, GA_EXPERT_OUT);
   case NODE_ROUTE: {
-    const ga_route_desc d = exec_route_desc(&model->hparams, 1, 0);
+    const ga_route_desc d = exec_route_desc(&model->hparams, ctx, 1, 0);
     GA_TRY(ga_route_plan(ctx, &d, &plan));
     ga_plan_destroy(plan);
     return GA_OK;
@@ -205,6 +205,13 @@ ga_status exec_check_ops(const ga_model *model) {
   return GA_OK;
 }
 
+/* A GPU's rows of products by experts cut k by the number of rows. */
+static ga_status check_invariant_experts(const ga_exec *e) {
+  GA_REQUIRE(ga_device_works_in_calls(e->ctx->device), GA_ERR_UNSUPPORTED,
+             "%s has no batch-invariant kernels for layers with experts; CPUs have", ga_ctx_device_name(e->ctx));
+  return GA_OK;
+}
+
 /* Layers have attention of one description: the first one is asked for. */
 ga_status exec_check_invariant(ga_exec *e, int32_t context) {
   const exec_program *p;
@@ -214,6 +221,7 @@ ga_status exec_check_invariant(ga_exec *e, int32_t context) {
     const launch *l = &p->program->launches[i];
     if (l->kind == LAUNCH_PRODUCT) GA_TRY(check_invariant_product(e, p->program, &l->as.product));
     if (l->kind == LAUNCH_OP) GA_TRY(plan_declared_op(e->model, e->ctx, &l->as.op.node, true));
+    if (l->kind == LAUNCH_EXPERT_IN) GA_TRY(check_invariant_experts(e));
     if (l->kind != LAUNCH_ATTENTION || !l->as.attention.node.has_memory || has_attention) continue;
     GA_TRY(check_invariant_attention(e, context));
     has_attention = true;

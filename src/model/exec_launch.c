@@ -231,7 +231,14 @@ static ga_status run_attention_bidirectional(const ga_exec *e, const launch *l) 
   return ga_attn(e->ctx, &d, &io, NULL);
 }
 
-ga_route_desc exec_route_desc(const ga_hparams *p, int32_t tokens, int64_t logits_stride) {
+/* Returns whether rows of chosen experts are sorted by expert. Few tokens on a GPU are not: sorting them, and adding
+ * the sorted results of slots, takes a launch each. */
+static bool sorts_experts(const ga_ctx *ctx, int32_t tokens) {
+  enum { UNSORTED = 4 /* tokens: experts that two of them choose are read twice */ };
+  return ga_device_works_in_calls(ctx->device) || tokens > UNSORTED;
+}
+
+ga_route_desc exec_route_desc(const ga_hparams *p, ga_ctx *ctx, int32_t tokens, int64_t logits_stride) {
   ga_route_desc d = GA_ROUTE_DESC_INIT;
   d.tokens = tokens;
   d.logits_stride = logits_stride;
@@ -244,11 +251,12 @@ ga_route_desc exec_route_desc(const ga_hparams *p, int32_t tokens, int64_t logit
   d.renorm = p->router.renorm;
   d.norm_eps = p->router.norm_eps;
   d.scale = p->router.scale;
-  d.flags = GA_ROUTE_SORT;
+  d.flags = sorts_experts(ctx, tokens) ? GA_ROUTE_SORT : 0;
   return d;
 }
 
-ga_expert_gemm_desc exec_expert_desc(const ga_hparams *p, const ga_weight *w, int32_t tokens, ga_expert_form form) {
+ga_expert_gemm_desc exec_expert_desc(const ga_hparams *p, ga_ctx *ctx, const ga_weight *w, int32_t tokens,
+                                     ga_expert_form form) {
   ga_expert_gemm_desc d = GA_EXPERT_GEMM_DESC_INIT;
   d.tokens = tokens;
   d.n = ga_weight_rows(w);
@@ -258,7 +266,8 @@ ga_expert_gemm_desc exec_expert_desc(const ga_hparams *p, const ga_weight *w, in
   d.form = form;
   d.w_dtype = (int32_t)w->dtype;
   d.w_layout = (int32_t)w->layout;
-  d.flags = GA_EXPERT_SORTED | (form == GA_EXPERT_IN ? GA_EXPERT_GATED : GA_EXPERT_WEIGHTS);
+  d.flags = form == GA_EXPERT_IN ? GA_EXPERT_GATED : GA_EXPERT_WEIGHTS;
+  if (sorts_experts(ctx, tokens)) d.flags |= GA_EXPERT_SORTED;
   return d;
 }
 
@@ -388,7 +397,7 @@ static ga_route_io route_arrays(const ga_exec *e, value_id v) {
 
 static ga_status run_route(const ga_exec *e, const launch *l) {
   const node_route *n = &l->as.route.node;
-  const ga_route_desc d = exec_route_desc(&e->model->hparams, e->step->n_tokens, exec_stride(e, n->x));
+  const ga_route_desc d = exec_route_desc(&e->model->hparams, e->ctx, e->step->n_tokens, exec_stride(e, n->x));
   ga_route_io io = route_arrays(e, l->as.route.y);
   io.logits = exec_rows(e, n->x);
   io.bias = vector_at(e, n->bias);
@@ -399,7 +408,7 @@ static ga_status run_expert_in(const ga_exec *e, const launch *l) {
   const node_expert_in *n = &l->as.expert_in.node;
   const ga_weight *up = ga_weight_at(e->model, n->up), *gate = ga_weight_at(e->model, n->gate);
   const ga_route_io route = route_arrays(e, n->route);
-  ga_expert_gemm_desc d = exec_expert_desc(&e->model->hparams, up, e->step->n_tokens, GA_EXPERT_IN);
+  ga_expert_gemm_desc d = exec_expert_desc(&e->model->hparams, e->ctx, up, e->step->n_tokens, GA_EXPERT_IN);
   d.act = n->act;
   d.clamp = e->model->hparams.expert_act.clamp;
   d.limit = e->model->hparams.expert_act.limit;
@@ -414,6 +423,7 @@ static ga_status run_expert_in(const ga_exec *e, const launch *l) {
                                 .bias = vector_at(e, n->up_bias),
                                 .bias_gate = vector_at(e, n->gate_bias),
                                 .y = exec_rows(e, l->as.expert_in.y),
+                                .experts = route.experts,
                                 .offsets = route.offsets,
                                 .order = route.order,
                                 .place = route.place};
@@ -424,7 +434,7 @@ static ga_status run_expert_out(const ga_exec *e, const launch *l) {
   const launch_expert_out *o = &l->as.expert_out;
   const ga_weight *down = ga_weight_at(e->model, o->node.down);
   const ga_route_io route = route_arrays(e, o->node.route);
-  ga_expert_gemm_desc d = exec_expert_desc(&e->model->hparams, down, e->step->n_tokens, GA_EXPERT_OUT);
+  ga_expert_gemm_desc d = exec_expert_desc(&e->model->hparams, e->ctx, down, e->step->n_tokens, GA_EXPERT_OUT);
   if (o->residual != NO_VALUE) d.flags |= GA_EXPERT_RESIDUAL;
   if (o->node.bias.id != W_NONE) d.flags |= GA_EXPERT_BIAS;
   d.x_stride = exec_stride(e, o->node.x);
@@ -435,6 +445,7 @@ static ga_status run_expert_out(const ga_exec *e, const launch *l) {
                                 .y = exec_rows(e, o->y),
                                 .residual = exec_rows(e, o->residual),
                                 .weights = route.weights,
+                                .experts = route.experts,
                                 .offsets = route.offsets,
                                 .order = route.order,
                                 .place = route.place};

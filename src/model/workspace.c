@@ -76,7 +76,7 @@ static ga_status expert_workspace(const ga_model *model, ga_ctx *ctx, weight_ref
   ga_plan *plan;
   GA_TRY(ga_weight_describe(model, ctx, ref, &w));
   if (!w.n_dims) return GA_OK; /* loading says that it is missing */
-  const ga_expert_gemm_desc d = exec_expert_desc(&model->hparams, &w, tokens, form);
+  const ga_expert_gemm_desc d = exec_expert_desc(&model->hparams, ctx, &w, tokens, form);
   const ga_status status = ga_expert_gemm_plan(ctx, &d, &plan);
   GA_REQUIRE(status == GA_OK || status == GA_ERR_UNSUPPORTED, status, "%s", ga_error_text());
   raise_bytes(status, plan, bytes);
@@ -84,7 +84,7 @@ static ga_status expert_workspace(const ga_model *model, ga_ctx *ctx, weight_ref
 }
 
 static ga_status route_workspace(const ga_model *model, ga_ctx *ctx, int32_t tokens, uint64_t *bytes) {
-  const ga_route_desc d = exec_route_desc(&model->hparams, tokens, 0);
+  const ga_route_desc d = exec_route_desc(&model->hparams, ctx, tokens, 0);
   ga_plan *plan;
   const ga_status status = ga_route_plan(ctx, &d, &plan);
   GA_REQUIRE(status == GA_OK || status == GA_ERR_UNSUPPORTED, status, "%s", ga_error_text());
