@@ -366,7 +366,7 @@ static void test_limits_are_taken(void **state) {
 
 /* Fills the stack below: a variable that later calls do not set is then a pointer to nothing. */
 GA_NOINLINE static void soil_stack(void) {
-  volatile unsigned char below[1 << 16];
+  volatile unsigned char below[1 << 14];
   for (size_t i = 0; i < sizeof below; i++) below[i] = 0x5a;
 }
 
