@@ -343,6 +343,11 @@ class Dist(unittest.TestCase):
             products = 5 if "--backward" in more else 2
             self.assertAlmostEqual(one["tflops_a_rank"] * one["seconds"] * 1e12 / (pairs * products * 2 * 16), 1, 6)
 
+    def test_bench_of_one_rank(self):
+        """Of one rank the slowest one is that rank."""
+        for r in json.loads(self.ga("bench", "-n", "1", "--tokens", "64", "--runs", "2", "--json"))["rows"]:
+            self.assertGreater(r["seconds_least"], 0, r)
+
     def test_reduce(self):
         """Sums are checked inside; on CPUs there are no graphs, and so no times."""
         for transport, ranks, dtype in (("threads", 3, "bf16"), ("processes", 2, "f16"), ("threads", 9, "f32")):

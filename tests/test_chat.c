@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include "base/compiler.h"
 #include "base/mem.h"
 #include "base/thread.h"
 #include "ga/chat.h"
@@ -363,6 +364,12 @@ static void test_limits_are_taken(void **state) {
   assert_int_equal(try_render("{{ ((((((((((1)))))))))) }}", "{}", &limits, &text), GA_ERR_TIMEOUT);
 }
 
+/* Fills the stack below: a variable that later calls do not set is then a pointer to nothing. */
+GA_NOINLINE static void soil_stack(void) {
+  volatile unsigned char below[1 << 14];
+  for (size_t i = 0; i < sizeof below; i++) below[i] = 0x5a;
+}
+
 /* Every bound of memory ends what allocates in an error, or is enough for the whole text. */
 static void test_every_bound_of_memory(void **state) {
   static const char *const bodies[] = {
@@ -391,6 +398,7 @@ static void test_every_bound_of_memory(void **state) {
     for (size_t bytes = 16;; bytes += 16) {
       ga_template_limits limits = GA_TEMPLATE_LIMITS_INIT;
       limits.memory_bytes = bytes;
+      soil_stack();
       const ga_status status = try_render(bodies[i], context, &limits, &text);
       if (status == GA_OK) break;
       assert_int_equal(status, GA_ERR_NOMEM);

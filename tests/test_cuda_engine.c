@@ -358,6 +358,30 @@ static void test_no_rows_kernel(void **state) {
   mocked_close(&r);
 }
 
+static int recordings_tried;
+
+static ga_status recording_is_refused(ga_stream *stream) {
+  (void)stream;
+  recordings_tried++;
+  return ga_error_set(GA_ERR_UNSUPPORTED, "this device records no graphs");
+}
+
+/* A device that records no graphs is asked once, and not at each step. */
+static void test_recording_refused(void **state) {
+  (void)state;
+  mocked_rig r = mocked_open(2);
+  ga_graphs graphs = *r.ctx->device->graphs;
+  const ga_graphs *const before = r.ctx->device->graphs;
+  graphs.begin = recording_is_refused;
+  r.ctx->device->graphs = &graphs;
+  recordings_tried = 0;
+  has_tokens(ask_mocked(&r, 1, 50), 50);
+  assert_int_equal(recordings_tried, 1);
+  assert_int_equal(runner_count(r.engine->runner).n_replayed, 0);
+  r.ctx->device->graphs = before;
+  mocked_close(&r);
+}
+
 /* An engine that is to be deterministic, without some kernels. */
 static ga_status deterministic_without(const char *kernels, mocked_rig *r) {
   ga_ctx_options co = GA_CTX_OPTIONS_INIT;
@@ -408,6 +432,7 @@ int main(void) {
       cmocka_unit_test_setup_teardown(test_each_call_of_an_engine_fails, with_engine_driver, no_leaks),
       cmocka_unit_test_setup_teardown(test_each_call_of_two_devices_fails, with_engine_driver, no_leaks),
       cmocka_unit_test(test_step_classes),
+      cmocka_unit_test_setup_teardown(test_recording_refused, with_engine_driver, no_leaks),
       cmocka_unit_test_setup_teardown(test_no_rows_kernel, with_engine_driver, no_leaks),
       cmocka_unit_test_setup_teardown(test_deterministic_steps, with_engine_driver, no_leaks),
       cmocka_unit_test_setup_teardown(test_deterministic_lacks_rows, with_engine_driver, no_leaks),

@@ -2,6 +2,7 @@
 #include <math.h>
 
 #include "cuda/kern/layer/layer_args.h"
+#include "cuda/rt/nccl.h"
 #include "cuda/rt/nvml.h"
 #include "tests/cuda_rig.h"
 #include "verify/bench/energy.h"
@@ -345,6 +346,54 @@ static void memory_figures(void **state) {
   ga_ctx_destroy(ctx);
 }
 
+/* Whichever call of the driver fails, no stream is made. */
+static void each_call_of_a_stream_fails(void **state) {
+  (void)state;
+  ga_ctx *ctx = open_cuda();
+  ga_status status = GA_ERR_DEVICE;
+  int failures = 0;
+  for (long n = 1; status != GA_OK; n++) {
+    ga_stream *stream;
+    mockcu.fail_call = mockcu.calls + n;
+    mockcu.fail_rc = 999;
+    status = ga_stream_create(ctx, &stream);
+    const bool failed = mockcu.calls >= mockcu.fail_call;
+    mockcu.fail_call = 0;
+    if (failed && status == GA_OK) fail_msg("the error of call %ld is passed over", n);
+    failures += failed;
+    if (status == GA_OK)
+      ga_stream_destroy(stream);
+    else
+      assert_null(stream);
+  }
+  assert_true(failures > 2);
+  ga_ctx_destroy(ctx);
+}
+
+static ga_nccl nccl = {.version = 22803};
+
+ga_status __wrap_ga_nccl_load(const ga_nccl **out);
+ga_status __wrap_ga_nccl_load(const ga_nccl **out) {
+  *out = &nccl;
+  return GA_OK;
+}
+
+/* Ranks find by it whether two of them have one device: containers of one host have several names, and one boot id. */
+static void place_of_a_device(void **state) {
+  (void)state;
+  char boot[40] = "", want[80];
+  FILE *f = fopen("/proc/sys/kernel/random/boot_id", "re");
+  if (!f || fscanf(f, "%39s", boot) != 1) boot[0] = 0;
+  if (f) (void)fclose(f);
+  ga_ctx *ctx = open_cuda();
+  ga_link_facts facts;
+  assert_int_equal(ctx->device->links->load(ctx->device, &facts), GA_OK);
+  assert_string_equal(facts.version, "2.28.3");
+  (void)snprintf(want, sizeof want, "0000:00:00.0 %s", boot);
+  if (*boot) assert_string_equal(facts.place, want);
+  ga_ctx_destroy(ctx);
+}
+
 int main(void) {
 #define T(name) cmocka_unit_test_setup_teardown(name, reset, no_leaks)
   const struct CMUnitTest tests[] = {
@@ -360,6 +409,8 @@ int main(void) {
       T(bad_arguments),
       T(out_of_memory_says_who),
       T(memory_figures),
+      T(each_call_of_a_stream_fails),
+      T(place_of_a_device),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -164,6 +164,10 @@ static void test_degrees(void **state) {
   l = layout_of_lengths(GA_DIST_DOCUMENTS, 4, c->documents, c->q);
   for (int i = 0; i < 2; i++) assert_int_equal(__builtin_popcountll(ranks_of_document(l, i)), 2);
   ga_dist_layout_destroy(l);
+  const int64_t equal[] = {1 << 14, 1 << 14}; /* the last cut leaves no document over */
+  l = layout_of_lengths(GA_DIST_DOCUMENTS, 4, 2, equal);
+  for (int i = 0; i < 2; i++) assert_int_equal(__builtin_popcountll(ranks_of_document(l, i)), 2);
+  ga_dist_layout_destroy(l);
 }
 
 /* --- plans --- */

@@ -5,6 +5,7 @@
 #include "ga/gemm.h"
 #include "model/arch/arch.h"
 #include "model/attachment.h"
+#include "model/graph_op.h"
 #include "model/pass/fuse.h"
 #include "model/pass/memory.h"
 #include "model/pass/shard.h"
@@ -447,10 +448,36 @@ static void test_attach_texts(void **state) {
   }
 }
 
+/* A line of 512 bytes and more is cut at 511. The next one follows it. */
+static void test_long_lines(void **state) {
+  (void)state;
+  enum { MOST = 511 };
+  const ga_value value = {.rows = ROWS_TOKENS, .cols = 1};
+  for (int length = MOST - 40; length < MOST + 40; length++) {
+    char name[MOST + 41], line[MOST + 100], *text;
+    memset(name, 'a', (size_t)length);
+    name[length] = 0;
+    const graph_op ops[] = {{.name = name}, {.name = "short"}};
+    const ga_node nodes[] = {{.kind = NODE_OP, .as.op.op = &ops[0]}, {.kind = NODE_OP, .as.op.op = &ops[1]}};
+    ga_model_graph g = {0};
+    ga_value values[] = {value};
+    ga_node list[] = {nodes[0], nodes[1]};
+    g.values = values, g.nodes = list, g.n_nodes = 2;
+    (void)snprintf(line, sizeof line, "%%0 [T, 1] = %s()\n", name);
+    assert_ok(graph_text(&g, &text));
+    line[MOST] = 0;
+    const size_t n = strlen(line);
+    assert_memory_equal(text, line, n);
+    assert_string_equal(text + n, "%0 [T, 1] = short()\n");
+    ga_mem_free(text);
+  }
+}
+
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_texts),         cmocka_unit_test(test_graph_refused), cmocka_unit_test(test_programs),
-      cmocka_unit_test(test_program_texts), cmocka_unit_test(test_shard_texts),   cmocka_unit_test(test_attach_texts),
-      cmocka_unit_test(test_memory),        cmocka_unit_test(test_values_stay),   cmocka_unit_test(test_query_scale)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_texts),       cmocka_unit_test(test_graph_refused),
+                                     cmocka_unit_test(test_programs),    cmocka_unit_test(test_program_texts),
+                                     cmocka_unit_test(test_shard_texts), cmocka_unit_test(test_attach_texts),
+                                     cmocka_unit_test(test_memory),      cmocka_unit_test(test_values_stay),
+                                     cmocka_unit_test(test_query_scale), cmocka_unit_test(test_long_lines)};
   return cmocka_run_group_tests(tests, open_cpu, close_cpu);
 }

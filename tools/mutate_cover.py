@@ -3,6 +3,7 @@ so that a line of a later text is found in them."""
 import difflib
 import hashlib
 import json
+import os
 import re
 import shlex
 import struct
@@ -86,11 +87,11 @@ class Coverage:
             done = subprocess.run(["gcov", "--json-format", "--stdout", *files[at:at + 100]], cwd=build.folder, capture_output=True, text=True)
             for line in done.stdout.splitlines():
                 for entry in json.loads(line)["files"] if line.startswith("{") else []:
-                    self.add_file(entry, build.source, ran)
+                    path = Path(os.path.normpath(build.folder / entry["file"]))  # ccache makes paths relative
+                    self.add_file(entry, path, build.source, ran)
         return {path: [text, sorted(lines)] for path, (text, lines) in ran.items()}
 
-    def add_file(self, entry, source, ran):
-        path = Path(entry["file"])
+    def add_file(self, entry, path, source, ran):
         if not path.is_relative_to(source) or path.suffix != ".c":
             return
         text = self.keep_text(path)

@@ -170,6 +170,15 @@ class Arrays(unittest.TestCase):
             x = ga.default_context().empty(tuple(shape))
             self.check(ga.ShapeError, f"q: dimension {at} is 4294967296; allowed are at most 2147483647", ga.distributed_attention, x, x, x)
 
+    @unittest.skipIf(SANITIZED, "the sanitizer ends a process that asks for so much")
+    def test_distributed_result_without_memory(self):
+        """Inputs of 32 MiB whose result, of 2^48 bytes, no address space has."""
+        q, v = (memoryview(mmap.mmap(-1, 4 << 23)).cast("f", shape) for shape in ((1, 1, 1 << 23, 1), (1, 1, 1, 1 << 23)))
+        k = array.array("f", [0])
+        k = memoryview(k).cast("B").cast("f", (1, 1, 1, 1))
+        with self.assertRaises(ga.OutOfMemoryError):
+            ga.distributed_attention(q, k, v, ranks=1)
+
     def test_empty(self):
         self.assertEqual(ga.add(array.array("f")).shape, (0,))
 
