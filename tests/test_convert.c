@@ -163,17 +163,8 @@ static void same_tokens(const char *arch) {
   ga_model_file_destroy(file);
 }
 
-/* Folders with a tensor for each expert. */
-static bool has_experts(const char *arch) {
-  return !strcmp(arch, "qwen3_moe") || !strcmp(arch, "mixtral_folder") || !strcmp(arch, "olmoe_folder");
-}
-
 static void check_convert(const char *arch) {
   fill_folder(arch);
-  if (has_experts(arch)) {
-    assert_error(convert("f32"), GA_ERR_UNSUPPORTED, "layers with a tensor for each expert");
-    return;
-  }
   must_convert("f32");
   const double error = run_file(arch), bound = strcmp(arch, "phi3") ? 1e-5 : 2e-5; /* as in test_arch.c */
   if (!(error < bound)) fail_msg("%s: error %g, allowed %g", arch, error, bound);

@@ -108,6 +108,7 @@ static ga_status read_scaling(const ga_model_file *file, const ga_hparams *p, ga
   char text[GA_HPARAM_KEY_BYTES];
   int32_t original;
   double multiplier = p->yarn_log_multiplier, stated = 0;
+  bool truncates;
   GA_TRY(hparams_rope_scaling(file, p, type, &stated));
   GA_TRY(hparams_original_context(file, p, &original));
   r->original_context = original;
@@ -118,6 +119,8 @@ static ga_status read_scaling(const ga_model_file *file, const ga_hparams *p, ga
   GA_REQUIRE(multiplier >= 0 && multiplier <= 100, GA_ERR_FORMAT, "%s is %g; must be 0 to 100",
              hparams_key(p, "rope.scaling.yarn_log_multiplier", text), multiplier);
   if (text_is(type, "yarn") && r->factor > 1) magnitude = 1 / (1 + 0.1 * multiplier * log(r->factor));
+  GA_TRY(ga_model_file_bool_or(file, "ga.rope_truncate", true, &truncates));
+  r->exact_bounds = !truncates;
   GA_TRY(float_or(file, p, "rope.scaling.attn_factor", magnitude, &r->attn_factor));
   GA_TRY(float_or(file, p, "rope.scaling.yarn_beta_fast", 32, &r->beta_fast));
   return float_or(file, p, "rope.scaling.yarn_beta_slow", 1, &r->beta_slow);
