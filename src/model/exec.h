@@ -143,8 +143,9 @@ int64_t exec_rounded(int64_t n);
 /* Returns the description of attention over the pages of a KV cache. */
 ga_attn_desc exec_attn_desc(const ga_hparams *p, int32_t seqs, int32_t max_q, int64_t max_kv, ga_dtype kv);
 /* Returns the description of the choice of experts for so many tokens. */
-ga_route_desc exec_route_desc(const ga_hparams *p, int32_t tokens, int64_t logits_stride);
-/* Returns the description of products by the stack w of the experts' matrices. */
-ga_expert_gemm_desc exec_expert_desc(const ga_hparams *p, const ga_weight *w, int32_t tokens, ga_expert_form form);
+ga_route_desc exec_route_desc(const ga_hparams *p, route_kind kind, int32_t tokens, int64_t logits_stride);
+/* Returns the description of products by w, the stack of the experts' matrices, or the only expert's matrix. */
+ga_expert_gemm_desc exec_expert_desc(const ga_hparams *p, route_kind kind, const ga_weight *w, int32_t tokens,
+                                     ga_expert_form form);
 
 #endif

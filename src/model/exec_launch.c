@@ -231,10 +231,16 @@ static ga_status run_attention_bidirectional(const ga_exec *e, const launch *l) 
   return ga_attn(e->ctx, &d, &io, NULL);
 }
 
-ga_route_desc exec_route_desc(const ga_hparams *p, int32_t tokens, int64_t logits_stride) {
+ga_route_desc exec_route_desc(const ga_hparams *p, route_kind kind, int32_t tokens, int64_t logits_stride) {
   ga_route_desc d = GA_ROUTE_DESC_INIT;
   d.tokens = tokens;
   d.logits_stride = logits_stride;
+  d.flags = GA_ROUTE_SORT;
+  if (kind == ROUTE_GATE) {
+    d.n_experts = d.top_k = 1;
+    d.scores = GA_ROUTE_SIGMOID;
+    return d;
+  }
   d.n_experts = p->n_experts;
   d.top_k = p->n_experts_used;
   d.scores = p->router.scores;
@@ -244,17 +250,17 @@ ga_route_desc exec_route_desc(const ga_hparams *p, int32_t tokens, int64_t logit
   d.renorm = p->router.renorm;
   d.norm_eps = p->router.norm_eps;
   d.scale = p->router.scale;
-  d.flags = GA_ROUTE_SORT;
   return d;
 }
 
-ga_expert_gemm_desc exec_expert_desc(const ga_hparams *p, const ga_weight *w, int32_t tokens, ga_expert_form form) {
+ga_expert_gemm_desc exec_expert_desc(const ga_hparams *p, route_kind kind, const ga_weight *w, int32_t tokens,
+                                     ga_expert_form form) {
   ga_expert_gemm_desc d = GA_EXPERT_GEMM_DESC_INIT;
   d.tokens = tokens;
   d.n = ga_weight_rows(w);
   d.k = ga_weight_cols(w);
-  d.n_experts = p->n_experts;
-  d.top_k = p->n_experts_used;
+  d.n_experts = kind == ROUTE_GATE ? 1 : p->n_experts;
+  d.top_k = kind == ROUTE_GATE ? 1 : p->n_experts_used;
   d.form = form;
   d.w_dtype = (int32_t)w->dtype;
   d.w_layout = (int32_t)w->layout;
@@ -374,22 +380,22 @@ static ga_status run_all_reduce(const ga_exec *e, const launch *l) {
 }
 
 /* The arrays of a route, as they lie in its value. */
-static ga_route_io route_arrays(const ga_exec *e, value_id v) {
+static ga_route_io route_arrays(const ga_exec *e, route_kind kind, value_id v) {
   const ga_hparams *p = &e->model->hparams;
   int32_t *words = (int32_t *)(void *)exec_rows(e, v);
-  const int64_t chosen = (int64_t)e->step->n_tokens * p->n_experts_used;
+  const int64_t chosen = (int64_t)e->step->n_tokens * (kind == ROUTE_GATE ? 1 : p->n_experts_used);
   return (ga_route_io){.experts = words,
                        .weights = (float *)(void *)(words + chosen),
                        .order = words + 2 * chosen,
                        .place = words + 3 * chosen,
                        .counts = words + 4 * chosen,
-                       .offsets = words + 4 * chosen + p->n_experts};
+                       .offsets = words + 4 * chosen + (kind == ROUTE_GATE ? 1 : p->n_experts)};
 }
 
 static ga_status run_route(const ga_exec *e, const launch *l) {
   const node_route *n = &l->as.route.node;
-  const ga_route_desc d = exec_route_desc(&e->model->hparams, e->step->n_tokens, exec_stride(e, n->x));
-  ga_route_io io = route_arrays(e, l->as.route.y);
+  const ga_route_desc d = exec_route_desc(&e->model->hparams, n->kind, e->step->n_tokens, exec_stride(e, n->x));
+  ga_route_io io = route_arrays(e, n->kind, l->as.route.y);
   io.logits = exec_rows(e, n->x);
   io.bias = vector_at(e, n->bias);
   return ga_route(e->ctx, &d, &io, NULL);
@@ -398,8 +404,8 @@ static ga_status run_route(const ga_exec *e, const launch *l) {
 static ga_status run_expert_in(const ga_exec *e, const launch *l) {
   const node_expert_in *n = &l->as.expert_in.node;
   const ga_weight *up = ga_weight_at(e->model, n->up), *gate = ga_weight_at(e->model, n->gate);
-  const ga_route_io route = route_arrays(e, n->route);
-  ga_expert_gemm_desc d = exec_expert_desc(&e->model->hparams, up, e->step->n_tokens, GA_EXPERT_IN);
+  const ga_route_io route = route_arrays(e, ROUTE_EXPERTS, n->route);
+  ga_expert_gemm_desc d = exec_expert_desc(&e->model->hparams, ROUTE_EXPERTS, up, e->step->n_tokens, GA_EXPERT_IN);
   d.act = n->act;
   d.clamp = e->model->hparams.expert_act.clamp;
   d.limit = e->model->hparams.expert_act.limit;
@@ -423,8 +429,8 @@ static ga_status run_expert_in(const ga_exec *e, const launch *l) {
 static ga_status run_expert_out(const ga_exec *e, const launch *l) {
   const launch_expert_out *o = &l->as.expert_out;
   const ga_weight *down = ga_weight_at(e->model, o->node.down);
-  const ga_route_io route = route_arrays(e, o->node.route);
-  ga_expert_gemm_desc d = exec_expert_desc(&e->model->hparams, down, e->step->n_tokens, GA_EXPERT_OUT);
+  const ga_route_io route = route_arrays(e, o->node.kind, o->node.route);
+  ga_expert_gemm_desc d = exec_expert_desc(&e->model->hparams, o->node.kind, down, e->step->n_tokens, GA_EXPERT_OUT);
   if (o->residual != NO_VALUE) d.flags |= GA_EXPERT_RESIDUAL;
   if (o->node.bias.id != W_NONE) d.flags |= GA_EXPERT_BIAS;
   d.x_stride = exec_stride(e, o->node.x);
