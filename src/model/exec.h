@@ -39,10 +39,21 @@ typedef struct ga_step {
   const int32_t *out_rows;  /* NULL, or [n_out] rows whose logits are wanted, for steps of several tokens */
 } ga_step;
 
-/* A callback before each product of the program, except products with an attachment. x, on the device, is about to
- * be multiplied by `matrix`. It is [rows, cols], with `stride` elements between rows. */
-typedef ga_status (*exec_watch_fn)(void *user, ga_ctx *ctx, weight_id matrix, int32_t layer, const float *x,
-                                   int64_t rows, int64_t cols, int64_t stride);
+/* The input of a product: x [rows, cols], with `stride` elements between rows, is about to be multiplied by `matrix`.
+ * Arrays are on the device. */
+typedef struct exec_watched {
+  weight_id matrix;
+  int32_t layer;
+  const float *x;
+  int64_t rows, cols, stride;
+  /* Stacks of matrices; 0: one matrix. Rows are chosen by experts as ga_route has sorted them: number i of the sorted
+   * rows, of the expert by `offsets`, is row i of x, or row order[i] / top_k if order is not NULL. */
+  int32_t n_experts, top_k;
+  const int32_t *offsets, *order; /* [n_experts + 1], [sorted rows] */
+} exec_watched;
+
+/* A callback before each product of the program, except products with an attachment. */
+typedef ga_status (*exec_watch_fn)(void *user, ga_ctx *ctx, const exec_watched *product);
 
 /* A program, and the memory that its values share, except values in memory_pins. */
 typedef struct exec_program {

@@ -106,13 +106,21 @@ static ga_status run_norm(const ga_exec *e, const launch *l) {
   return ga_norm(e->ctx, &d, &io, NULL);
 }
 
+/* The input x of a launch's products, without the matrix and the number of rows. */
+static exec_watched watched_input(const ga_exec *e, const launch *l, value_id x) {
+  return (exec_watched){.layer = l->layer, .x = exec_rows(e, x), .cols = exec_cols(e, x), .stride = exec_stride(e, x)};
+}
+
 static ga_status watch_product(const ga_exec *e, const launch *l) {
   const launch_product *p = &l->as.product;
   GA_REQUIRE(p->norm.id == W_NONE && p->add_norm.id == W_NONE, GA_ERR_INTERNAL, "a product that is watched norms x");
-  for (int i = 0; i < p->n_matrices; i++)
-    if (p->matrix[i].weight.part == PART_WEIGHT)
-      GA_TRY(e->watch(e->watch_user, e->ctx, p->matrix[i].weight.id, l->layer, exec_rows(e, p->x), launch_rows(e, l),
-                      exec_cols(e, p->x), exec_stride(e, p->x)));
+  exec_watched w = watched_input(e, l, p->x);
+  w.rows = launch_rows(e, l);
+  for (int i = 0; i < p->n_matrices; i++) {
+    if (p->matrix[i].weight.part != PART_WEIGHT) continue;
+    w.matrix = p->matrix[i].weight.id;
+    GA_TRY(e->watch(e->watch_user, e->ctx, &w));
+  }
   return GA_OK;
 }
 
@@ -401,11 +409,37 @@ static ga_status run_route(const ga_exec *e, const launch *l) {
   return ga_route(e->ctx, &d, &io, NULL);
 }
 
+/* The input of products by stacks, in rows of tokens for IN, in sorted rows for OUT. */
+static ga_status watch_experts(const ga_exec *e, const launch *l, value_id x, const ga_route_io *route, bool is_in,
+                               const weight_ref *stacks, int n) {
+  const ga_hparams *p = &e->model->hparams;
+  exec_watched w = watched_input(e, l, x);
+  w.n_experts = p->n_experts;
+  w.top_k = p->n_experts_used;
+  w.rows = e->step->n_tokens * (int64_t)(is_in ? 1 : w.top_k);
+  w.offsets = route->offsets;
+  w.order = is_in ? route->order : NULL;
+  for (int i = 0; i < n; i++) {
+    w.matrix = stacks[i].id;
+    GA_TRY(e->watch(e->watch_user, e->ctx, &w));
+  }
+  return GA_OK;
+}
+
+/* A gate's only expert takes all tokens: its matrix is watched as one of a plain product. */
+static ga_status watch_gated(const ga_exec *e, const launch *l, const node_expert_out *n) {
+  exec_watched w = watched_input(e, l, n->x);
+  w.rows = e->step->n_tokens;
+  w.matrix = n->down.id;
+  return e->watch(e->watch_user, e->ctx, &w);
+}
+
 static ga_status run_expert_in(const ga_exec *e, const launch *l) {
   const node_expert_in *n = &l->as.expert_in.node;
   const ga_weight *up = ga_weight_at(e->model, n->up), *gate = ga_weight_at(e->model, n->gate);
   const ga_route_io route = route_arrays(e, ROUTE_EXPERTS, n->route);
   ga_expert_gemm_desc d = exec_expert_desc(&e->model->hparams, ROUTE_EXPERTS, up, e->step->n_tokens, GA_EXPERT_IN);
+  if (e->watch) GA_TRY(watch_experts(e, l, n->x, &route, true, (const weight_ref[]){n->gate, n->up}, 2));
   d.act = n->act;
   d.clamp = e->model->hparams.expert_act.clamp;
   d.limit = e->model->hparams.expert_act.limit;
@@ -431,6 +465,9 @@ static ga_status run_expert_out(const ga_exec *e, const launch *l) {
   const ga_weight *down = ga_weight_at(e->model, o->node.down);
   const ga_route_io route = route_arrays(e, o->node.kind, o->node.route);
   ga_expert_gemm_desc d = exec_expert_desc(&e->model->hparams, o->node.kind, down, e->step->n_tokens, GA_EXPERT_OUT);
+  if (e->watch && o->node.kind == ROUTE_GATE) GA_TRY(watch_gated(e, l, &o->node));
+  if (e->watch && o->node.kind == ROUTE_EXPERTS)
+    GA_TRY(watch_experts(e, l, o->node.x, &route, false, &o->node.down, 1));
   if (o->residual != NO_VALUE) d.flags |= GA_EXPERT_RESIDUAL;
   if (o->node.bias.id != W_NONE) d.flags |= GA_EXPERT_BIAS;
   d.x_stride = exec_stride(e, o->node.x);
