@@ -66,7 +66,7 @@ static void test_types_of_mixtures(void **state) {
 
 /* --- importance -------------------------------------------------------------------------------------------------- */
 
-static void measure_model(const char *model) {
+static void watch_model(const char *model) {
   ga_ctx *ctx;
   ga_model *m;
   ga_imatrix *im;
@@ -92,7 +92,7 @@ static const float *sums_of(const ga_model_file *f, const char *name, int64_t ro
  * router. */
 static void test_sums_by_expert(void **state) {
   (void)state;
-  measure_model("qwen2moe");
+  watch_model("qwen2moe");
   ga_model_file *f = open_file("experts.imatrix");
   for (int il = 0; il < 2; il++) {
     char name[64];
@@ -175,7 +175,8 @@ static void test_experts_never_seen(void **state) {
     if (same != (e == 5)) fail_msg("expert %d is %s as without importance", e, same ? "the same" : "not the same");
   }
   write_partial(EXPERTS - 1);
-  assert_error(quantise_with(imatrix_path), GA_ERR_FORMAT, "blk.0.ffn_up_exps.weight.counts has 7 elements; must have 8");
+  assert_error(quantise_with(imatrix_path), GA_ERR_FORMAT,
+               "blk.0.ffn_up_exps.weight.counts has 7 elements; must have 8");
 }
 
 static int make_paths(void **state) {
