@@ -90,6 +90,8 @@ static bool lacks_rows(const char *name, const char *device) {
                                              "granitemoe_folder",
                                              "minimax_m2",
                                              "minimax_m2_folder",
+                                             "llama4",
+                                             "llama4_folder",
                                              "mixtral_folder",
                                              "mixtral",
                                              "olmoe",

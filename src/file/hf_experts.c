@@ -287,6 +287,59 @@ static const ga_hf_form minimax_m2_forms[] = {
     {"layers.%.block_sparse_moe.e_score_correction_bias", "blk.%.exp_probs_b.bias", GA_HF_TAKE_ALL},
     {0}};
 
+/* --- llama4, text: chunks of attention and scales of queries begin to matter at 8191 tokens, where contexts end --- */
+static const ga_hf_key llama4_keys[] = {
+    {"hidden_size",             ".embedding_length",                 GA_HF_INT,   "5120"},
+    {"num_hidden_layers",       ".block_count",                      GA_HF_INT,   "48"},
+    {"intermediate_size_mlp",   ".feed_forward_length",              GA_HF_INT,   "16384"},
+    {"intermediate_size",       ".expert_feed_forward_length",       GA_HF_INT,   "8192"},
+    {"intermediate_size",       ".expert_shared_feed_forward_length", GA_HF_INT,  "8192"},
+    {"num_attention_heads",     ".attention.head_count",             GA_HF_INT,   "40"},
+    {"num_key_value_heads",     ".attention.head_count_kv",          GA_HF_INT_OR_NONE, "8"},
+    {"head_dim",                ".attention.key_length",             GA_HF_INT,   "128"},
+    {"head_dim",                ".attention.value_length",           GA_HF_INT,   "128"},
+    {"rms_norm_eps",            ".attention.layer_norm_rms_epsilon", GA_HF_FLOAT, "1e-5"},
+    {"max_position_embeddings", ".context_length",                   GA_HF_INT,   "131072"},
+    {"vocab_size",              ".vocab_size",                       GA_HF_INT,   "202048"},
+    {"hidden_act",              NULL,                                GA_HF_ONLY,  "\"silu\""},
+    {"rope_theta",              ".rope.freq_base",                   GA_HF_FLOAT, NULL},
+    {"rope_parameters.rope_theta", ".rope.freq_base",                GA_HF_FLOAT, "500000"},
+    {"num_local_experts",       ".expert_count",                     GA_HF_INT,   "16"},
+    {"num_experts_per_tok",     ".expert_used_count",                GA_HF_INT,   "1"},
+    {"interleave_moe_layer_step", ".interleave_moe_layer_step",      GA_HF_INT,   "1"},
+    {"no_rope_layers",          "ga.rope_layers",                    GA_HF_INTS,  NULL},
+    {"no_rope_layer_interval",  "ga.no_rope_every",                  GA_HF_INT,   "4"},
+    {"use_qk_norm",             "ga.head_norms",                     GA_HF_BOOL,  "true"},
+    {"attention_bias",          NULL,                                GA_HF_REFUSED, NULL},
+    {"attention_chunk_size",    NULL,                                GA_HF_ONLY,  "8192"},
+    {"floor_scale",             NULL,                                GA_HF_ONLY,  "8192"},
+    {0}};
+static const ga_hf_name llama4_names[] = {
+    {"embed_tokens",                          "token_embd"},
+    {"norm",                                  "output_norm"},
+    {"lm_head",                               "output"},
+    {"layers.%.input_layernorm",              "blk.%.attn_norm"},
+    {"layers.%.self_attn.q_proj",             "blk.%.attn_q"},
+    {"layers.%.self_attn.k_proj",             "blk.%.attn_k"},
+    {"layers.%.self_attn.v_proj",             "blk.%.attn_v"},
+    {"layers.%.self_attn.o_proj",             "blk.%.attn_output"},
+    {"layers.%.post_attention_layernorm",     "blk.%.ffn_norm"},
+    {"layers.%.feed_forward.gate_proj",       "blk.%.ffn_gate"},
+    {"layers.%.feed_forward.up_proj",         "blk.%.ffn_up"},
+    {"layers.%.feed_forward.down_proj",       "blk.%.ffn_down"},
+    {"layers.%.feed_forward.router",          "blk.%.ffn_gate_inp"},
+    {"layers.%.feed_forward.shared_expert.gate_proj", "blk.%.ffn_gate_shexp"},
+    {"layers.%.feed_forward.shared_expert.up_proj",   "blk.%.ffn_up_shexp"},
+    {"layers.%.feed_forward.shared_expert.down_proj", "blk.%.ffn_down_shexp"},
+    {0}};
+#define FIRST_COLUMNS (GA_HF_TAKE_FIRST | GA_HF_TAKE_COLUMNS)
+#define SECOND_COLUMNS (GA_HF_TAKE_SECOND | GA_HF_TAKE_COLUMNS)
+static const ga_hf_form llama4_forms[] = {
+    {"layers.%.feed_forward.experts.gate_up_proj", "blk.%.ffn_gate_exps.weight", FIRST_COLUMNS},
+    {"layers.%.feed_forward.experts.gate_up_proj", "blk.%.ffn_up_exps.weight",   SECOND_COLUMNS},
+    {"layers.%.feed_forward.experts.down_proj",    "blk.%.ffn_down_exps.weight", GA_HF_TAKE_COLUMNS},
+    {0}};
+
 #define WHOLE ga_hf_rope_keys
 #define PART ga_hf_rope_part_keys
 #define NEOX_SIGMOID (GA_HF_NEOX | GA_HF_SIGMOID)
@@ -302,6 +355,8 @@ static const ga_hf_arch archs[] = {
     {"dots1", "dots1", NULL, NEOX_SIGMOID, dots1_keys, WHOLE, dots1_names, choice_bias_forms},
     {"ernie4_5_moe", "ernie4_5-moe", NULL, 0, ernie4_5_moe_keys, WHOLE, dots1_names, ernie4_5_moe_forms},
     {"hunyuan_v1_moe", "hunyuan-moe", NULL, NEOX_NTK, hunyuan_moe_keys, NULL, hunyuan_moe_names, NULL},
+    {"llama4_text", "llama4", NULL, 0, llama4_keys, WHOLE, llama4_names, llama4_forms},
+    {"llama4", "llama4", "text_config", 0, llama4_keys, WHOLE, llama4_names, llama4_forms},
     {"minimax_m2", "minimax-m2", NULL, NEOX_SIGMOID, minimax_m2_keys, PART, minimax_m2_names, minimax_m2_forms},
 };
 /* clang-format on */

@@ -140,7 +140,7 @@ static int32_t heads_in_rows(graph_builder *b, value_id x) {
 
 value_id build_head_norm(graph_builder *b, value_id x, weight_id weight) {
   const int32_t heads = heads_in_rows(b, x);
-  if (!heads || !weight_fits(b, weight, b->model->hparams.head_dim)) return NO_VALUE;
+  if (!heads || !fits_or_none(b, weight, b->model->hparams.head_dim)) return NO_VALUE;
   return append_norm(b, (node_norm){.x = x,
                                     .weight = weight_here(b, weight),
                                     .bias = weight_here(b, W_NONE),

@@ -25,7 +25,7 @@ value_id build_add(graph_builder *b, value_id a, value_id c);
 value_id build_rms_norm(graph_builder *b, value_id x, weight_id weight);
 /* Normalises each row of x to mean 0 and variance 1, then applies weight and bias. */
 value_id build_layer_norm(graph_builder *b, value_id x, weight_id weight, weight_id bias);
-/* Applies the RMS norm to each head of x [T, heads * D]; all heads share the weights [D]. */
+/* Applies the RMS norm to each head of x [T, heads * D]; all heads share the weights [D], W_NONE: 1. */
 value_id build_head_norm(graph_builder *b, value_id x, weight_id weight);
 /* Applies the layer norm to each head of x [T, heads * D]; each head has its own weights: [heads * D]. */
 value_id build_head_layer_norm(graph_builder *b, value_id x, weight_id weight);

@@ -272,7 +272,9 @@ ga_expert_gemm_desc exec_expert_desc(const ga_hparams *p, route_kind kind, const
   d.form = form;
   d.w_dtype = (int32_t)w->dtype;
   d.w_layout = (int32_t)w->layout;
-  d.flags = GA_EXPERT_SORTED | (form == GA_EXPERT_IN ? GA_EXPERT_GATED : GA_EXPERT_WEIGHTS);
+  const bool weighs_input = kind == ROUTE_EXPERTS && p->expert_act.weighs_input;
+  d.flags = GA_EXPERT_SORTED | (form == GA_EXPERT_IN ? GA_EXPERT_GATED : 0);
+  if (weighs_input == (form == GA_EXPERT_IN)) d.flags |= GA_EXPERT_WEIGHTS;
   return d;
 }
 
@@ -454,6 +456,7 @@ static ga_status run_expert_in(const ga_exec *e, const launch *l) {
                                 .bias = vector_at(e, n->up_bias),
                                 .bias_gate = vector_at(e, n->gate_bias),
                                 .y = exec_rows(e, l->as.expert_in.y),
+                                .weights = d.flags & GA_EXPERT_WEIGHTS ? route.weights : NULL,
                                 .offsets = route.offsets,
                                 .order = route.order,
                                 .place = route.place};
@@ -477,7 +480,7 @@ static ga_status run_expert_out(const ga_exec *e, const launch *l) {
                                 .bias = vector_at(e, o->node.bias),
                                 .y = exec_rows(e, o->y),
                                 .residual = exec_rows(e, o->residual),
-                                .weights = route.weights,
+                                .weights = d.flags & GA_EXPERT_WEIGHTS ? route.weights : NULL,
                                 .offsets = route.offsets,
                                 .order = route.order,
                                 .place = route.place};

@@ -83,12 +83,12 @@ static ga_status llama3_factors(const ga_model_file *file, const ga_hparams *p, 
   double low, high;
   GA_TRY(float_or(file, p, "rope.scaling.low_freq_factor", 1, &low));
   GA_TRY(float_or(file, p, "rope.scaling.high_freq_factor", 4, &high));
-  GA_REQUIRE(low > 0 && high > low && r->factor >= 1, GA_ERR_FORMAT,
-             "rope scaling llama3: low %g, high %g, factor %g; need 0 < low < high, factor at least 1", low, high,
+  GA_REQUIRE(low > 0 && high >= low && r->factor >= 1, GA_ERR_FORMAT,
+             "rope scaling llama3: low %g, high %g, factor %g; need 0 < low <= high, factor at least 1", low, high,
              r->factor);
   for (int i = 0; i < p->rot_dim / 2; i++) {
     double turns = r->original_context * pow(r->base, -2.0 * i / p->rot_dim) / 6.283185307179586;
-    double keep = (turns - low) / (high - low);
+    double keep = high > low ? (turns - low) / (high - low) : turns >= low; /* Llama 4 has equal bounds */
     keep = keep < 0 ? 0 : keep > 1 ? 1 : keep;
     factors[i] = (float)(1 / (keep + (1 - keep) / r->factor));
   }

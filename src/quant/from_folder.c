@@ -170,8 +170,19 @@ static ga_status check_layers_that_rotate(const rewrite *r) {
                "'no_rope_layers': layer %lld is %lld; GGUF files can have only 0 at every fourth layer, else 1",
                (long long)il, (long long)rotates);
   }
-  GA_REQUIRE(list || every == 4, GA_ERR_UNSUPPORTED, "'no_rope_layer_interval' is %lld; GGUF files can have only 4",
-             (long long)every);
+  GA_REQUIRE((list && ga_meta_count(list)) || every == 4, GA_ERR_UNSUPPORTED,
+             "'no_rope_layer_interval' is %lld; GGUF files can have only 4", (long long)every);
+  return GA_OK;
+}
+
+/* GGUF has no key for it: readers norm heads of Llama 4 unless the model has 128 experts. */
+static ga_status check_norms_of_heads(const rewrite *r) {
+  const bool usual = r->model.experts != 128;
+  bool norms;
+  if (strcmp(r->model.arch, "llama4") != 0) return GA_OK;
+  GA_TRY(ga_model_file_bool_or(r->file, "ga.head_norms", usual, &norms));
+  GA_REQUIRE(norms == usual, GA_ERR_UNSUPPORTED, "'use_qk_norm' is %s with %lld experts; GGUF files can have only %s",
+             norms ? "true" : "false", (long long)r->model.experts, usual ? "true" : "false");
   return GA_OK;
 }
 
@@ -200,6 +211,7 @@ ga_status rewrite_put_folder_keys(rewrite *r) {
   }
   GA_TRY(put_longrope_magnitude(r));
   GA_TRY(check_layers_that_rotate(r));
+  GA_TRY(check_norms_of_heads(r));
   const ga_model_tensor *embd = ga_model_file_find(r->file, "token_embd.weight");
   GA_REQUIRE(embd && embd->view.n_dims == 2, GA_ERR_FORMAT, "token_embd.weight is %s; must be a matrix",
              embd ? "no matrix" : "missing");
@@ -322,12 +334,12 @@ static ga_status llama3_divisors(const rewrite *r, int64_t n, float *out) {
   GA_TRY(ga_model_file_int(r->file, key, 1, 1 << 30, &original));
   (void)snprintf(key, sizeof key, "%s.rope.scaling.original_context_length", r->model.arch);
   GA_TRY(ga_model_file_int_or(r->file, key, original, 1, 1 << 30, &original));
-  GA_REQUIRE(v[0] >= 1 && v[1] > 0 && v[2] > v[1], GA_ERR_FORMAT,
-             "rope scaling llama3: factor %g, low %g, high %g; need factor at least 1, 0 < low < high", v[0], v[1],
+  GA_REQUIRE(v[0] >= 1 && v[1] > 0 && v[2] >= v[1], GA_ERR_FORMAT,
+             "rope scaling llama3: factor %g, low %g, high %g; need factor at least 1, 0 < low <= high", v[0], v[1],
              v[2]);
   for (int64_t i = 0; i < n; i++) {
     const double turns = (double)original * pow(base, -(double)i / (double)n) / 6.283185307179586;
-    double keep = (turns - v[1]) / (v[2] - v[1]);
+    double keep = v[2] > v[1] ? (turns - v[1]) / (v[2] - v[1]) : turns >= v[1];
     keep = keep < 0 ? 0 : keep > 1 ? 1 : keep;
     out[i] = (float)(1 / (keep + (1 - keep) / v[0]));
   }

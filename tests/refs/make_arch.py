@@ -133,6 +133,10 @@ MODELS |= {
     "hunyuan_moe_folder": lambda: hf.HunYuanMoEV1ForCausalLM(
         hf.HunYuanMoEV1Config(**EXPERTS, num_experts=6, moe_topk=[2, 2], head_dim=32,
                               rope_parameters=dict(rope_type="dynamic", rope_theta=1e4, factor=1.0, alpha=8.0))),
+    "llama4_folder": lambda: hf.Llama4ForCausalLM(
+        hf.Llama4TextConfig(**dict(EXPERTS, num_hidden_layers=4), intermediate_size_mlp=48, head_dim=16, num_local_experts=4,
+                            num_experts_per_tok=1, interleave_moe_layer_step=2, no_rope_layers=[],
+                            rope_parameters=dict(LLAMA3, rope_theta=5e5, low_freq_factor=1.0, high_freq_factor=1.0))),
     "minimax_m2_folder": lambda: hf.MiniMaxM2ForCausalLM(
         hf.MiniMaxM2Config(**EXPERTS, num_local_experts=6, num_experts_per_tok=2, head_dim=32, rotary_dim=16)),
 }
