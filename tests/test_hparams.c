@@ -212,7 +212,11 @@ static void test_experts_by_default(void **state) {
   assert_int_equal(p.router.renorm, GA_ROUTE_RENORM_NONE);
   assert_error(read_sizes(begin_router("qwen2moe", 20, 17), &p), GA_ERR_FORMAT,
                "qwen2moe.feed_forward_length is 16, which 17 experts share; must be at least 1 each");
-  ga_gguf_writer *w = begin_router("llama4", 16, 1);
+  ga_gguf_writer *w = begin_router("granitemoe", 8, 2);
+  ga_gguf_put_int(w, "granitemoe.expert_shared_feed_forward_length", GA_META_U32, 16);
+  assert_error(read_sizes(w, &p), GA_ERR_UNSUPPORTED,
+               "granitemoe.expert_shared_feed_forward_length is 16; GA has only");
+  w = begin_router("llama4", 16, 1);
   ga_gguf_put_int(w, "llama4.expert_feed_forward_length", GA_META_U32, 24);
   assert_ok(read_sizes(w, &p));
   assert_int_equal(p.shared_ff_width, 24);

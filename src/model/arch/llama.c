@@ -82,10 +82,15 @@ static ga_status read_granite(const ga_model_file *file, ga_hparams *p) {
   return GA_OK;
 }
 
-/* A token's weights are the softmax over its chosen experts. */
+/* A token's weights are the softmax over its chosen experts. Files of the same name may have a feed-forward that tokens
+ * share beside them (GraniteMoeShared), which GA does not have. */
 static ga_status read_granitemoe(const ga_model_file *file, ga_hparams *p) {
   static const ga_router router = {.scores = GA_ROUTE_SOFTMAX_CHOSEN, .scale = 1};
+  int32_t shared;
   GA_TRY(read_granite(file, p));
+  GA_TRY(hparams_int(file, p, "expert_shared_feed_forward_length", 0, 0, 1 << 22, &shared));
+  GA_REQUIRE(!shared, GA_ERR_UNSUPPORTED,
+             "granitemoe.expert_shared_feed_forward_length is %d; GA has only models where it is absent or 0", shared);
   return hparams_router(file, &router, p);
 }
 
