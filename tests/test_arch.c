@@ -67,11 +67,39 @@ static double run_chunks(ga_model *model, const expected *e, int chunk) {
 /* One position of phi3 nearly balances two keys: 5e-6 to 1.2e-5, by the order of sums. */
 static double arch_bound(const char *name, double bound) { return strcmp(name, "phi3") ? bound : 2 * bound; }
 
+/* Products on the CPU by MXFP4 round activations to 8 bits: the worst of 3840 logits is off by 0.043. On GA's oracles
+ * the model keeps the bound of all. */
+static bool rounds_activations(const char *name, const char *device) {
+  return !strcmp(name, "gpt_oss_mxfp4") && !strcmp(device, "cpu");
+}
+
 /* Architectures with experts, whose products have no rows for GPUs. */
 static bool lacks_rows(const char *name, const char *device) {
-  static const char *const with_experts[] = {"dots1",        "ernie4_5_moe", "glm4moe", "gpt_oss",        "granitemoe",
-                                             "hunyuan_moe",  "minimax_m2",   "mixtral", "mixtral_folder", "olmoe",
-                                             "olmoe_folder", "qwen3_moe",    "qwen3moe"};
+  static const char *const with_experts[] = {"dots1",
+                                             "dots1_folder",
+                                             "ernie4_5_moe",
+                                             "ernie4_5_moe_folder",
+                                             "glm4_moe_folder",
+                                             "glm4moe",
+                                             "gpt_oss",
+                                             "gpt_oss_folder",
+                                             "gpt_oss_mxfp4",
+                                             "granitemoe",
+                                             "hunyuan_moe",
+                                             "hunyuan_moe_folder",
+                                             "granitemoe_folder",
+                                             "minimax_m2",
+                                             "minimax_m2_folder",
+                                             "llama4",
+                                             "llama4_folder",
+                                             "mixtral_folder",
+                                             "mixtral",
+                                             "olmoe",
+                                             "olmoe_folder",
+                                             "qwen2moe",
+                                             "qwen3_moe",
+                                             "qwen2moe_folder",
+                                             "qwen3moe"};
   if (strcmp(device, "emu")) return false;
   for (size_t i = 0; i < sizeof with_experts / sizeof *with_experts; i++)
     if (!strcmp(name, with_experts[i])) return true;
@@ -96,6 +124,7 @@ static void check_arch(const char *name, const char *device, double bound) {
   if (status != GA_OK) fail_msg("%s", ga_error_text());
   const bool is_encoder = ga_model_get_info(model)->is_encoder;
   read_expected(folder, is_encoder, &e);
+  if (rounds_activations(name, device)) bound = 0.1;
   static const int chunks[] = {TOKENS, 7, 1};
   for (int i = 0; i < (is_encoder ? 1 : 3); i++) {
     double error;

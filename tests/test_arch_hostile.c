@@ -73,7 +73,7 @@ static const struct {
   const char *field, *other, *key;
 } fields[] = {{"num_hidden_layers", "n_layer", ".block_count"},
               {"hidden_size", "n_embd", ".embedding_length"},
-              {"intermediate_size", "n_inner", ".feed_forward_length"},
+              {"intermediate_size", "n_inner", "feed_forward_length"}, /* of llama4 that of its experts */
               {"num_attention_heads", "n_head", ".attention.head_count"},
               {"num_key_value_heads", NULL, ".attention.head_count_kv"},
               {"head_dim", NULL, ".attention.key_length"},

@@ -202,6 +202,33 @@ static void test_expert_layers(void **state) {
   assert_error(read_sizes(w, &p), GA_ERR_FORMAT, "'dots1.leading_dense_block_count' is 3; must be from 0 to 2");
 }
 
+/* Widths that files of Qwen 2 and Llama 4 need not state, and the context up to which Llama 4 is a plain model. */
+static void test_experts_by_default(void **state) {
+  ga_hparams p;
+  (void)state;
+  assert_ok(read_sizes(begin_router("qwen2moe", 8, 2), &p));
+  assert_int_equal(p.expert_ff_width, p.ff_width / 2);
+  assert_int_equal(p.shared_ff_width, p.ff_width);
+  assert_int_equal(p.router.renorm, GA_ROUTE_RENORM_NONE);
+  assert_error(read_sizes(begin_router("qwen2moe", 20, 17), &p), GA_ERR_FORMAT,
+               "qwen2moe.feed_forward_length is 16, which 17 experts share; must be at least 1 each");
+  ga_gguf_writer *w = begin_router("granitemoe", 8, 2);
+  ga_gguf_put_int(w, "granitemoe.expert_shared_feed_forward_length", GA_META_U32, 16);
+  assert_error(read_sizes(w, &p), GA_ERR_UNSUPPORTED,
+               "granitemoe.expert_shared_feed_forward_length is 16; GA has only");
+  w = begin_router("llama4", 16, 1);
+  ga_gguf_put_int(w, "llama4.expert_feed_forward_length", GA_META_U32, 24);
+  assert_ok(read_sizes(w, &p));
+  assert_int_equal(p.shared_ff_width, 24);
+  assert_int_equal(p.context_most, 64);
+  assert_true(p.norms_heads && p.expert_act.weighs_input && p.router.scores == GA_ROUTE_SIGMOID);
+  w = begin_router("llama4", 128, 1);
+  ga_gguf_put_text(w, "llama4.rope.scaling.type", "yarn");
+  ga_gguf_put_f32(w, "llama4.rope.scaling.factor", 1000);
+  assert_ok(read_sizes(w, &p));
+  assert_true(!p.norms_heads && p.context == 8191 && p.context_most == 8191);
+}
+
 static void test_router_refused(void **state) {
   ga_hparams p;
   (void)state;
@@ -519,6 +546,7 @@ int main(void) {
                                      cmocka_unit_test(test_head_norms),
                                      cmocka_unit_test(test_router),
                                      cmocka_unit_test(test_expert_layers),
+                                     cmocka_unit_test(test_experts_by_default),
                                      cmocka_unit_test(test_router_refused),
                                      cmocka_unit_test(test_what_files_leave_out),
                                      cmocka_unit_test(test_modern_bert),

@@ -137,7 +137,7 @@ typedef struct lie {
 
 static ga_status read_lie(const lie *l, bool *found) {
   static float squares[COLS], count;
-  float out[COLS];
+  float out[COLS], seen;
   quant_importance *imp;
   ga_gguf_writer *w = new_writer(3, 0);
   for (int c = 0; c < COLS; c++) squares[c] = 2;
@@ -155,7 +155,7 @@ static ga_status read_lie(const lie *l, bool *found) {
     assert_null(imp);
     return status;
   }
-  status = quant_importance_of(imp, "a.weight", COLS, out, found);
+  status = quant_importance_of(imp, "a.weight", 1, COLS, &seen, out, found);
   if (*found) assert_true(out[4] == 2 / l->count);
   quant_importance_close(imp);
   return status;

@@ -94,9 +94,11 @@ typedef struct ga_rope_params {
   double beta_fast, beta_slow;
   double attn_factor;        /* YARN: factor of the magnitude; 0 = 1 */
   const float *freq_factors; /* [rot_dim / 2] divisors of the frequencies (Llama 3.1); NULL = none */
+  int32_t exact_bounds;      /* YARN: 1 = the two bounds are not rounded outwards to whole pairs (gpt-oss) */
+  int32_t reserved;          /* must be 0 */
 } ga_rope_params;
 #define GA_ROPE_PARAMS_INIT \
-  { sizeof(ga_rope_params), 0, 0, 10000.0, 1.0, 0.0, 0.0, 0.0, 0.0, NULL }
+  { sizeof(ga_rope_params), 0, 0, 10000.0, 1.0, 0.0, 0.0, 0.0, 0.0, NULL, 0, 0 }
 
 /* Fills inv_freq[rot_dim / 2] and *magnitude on the host; both are unchanged after a failure. rot_dim is at most 16384.
  * All numbers must be finite, base above 1, beta_* and attn_factor not negative, freq_factors above 0. */

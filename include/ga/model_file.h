@@ -19,6 +19,8 @@
  *   ga.rope_layers      array  smollm3: for each layer 1 if it has RoPE, else 0
  *   ga.no_rope_every    int    smollm3, without ga.rope_layers: every n-th layer has no RoPE
  *   ga.rope_{short,long}_factors  array  longrope's divisors of frequencies. GGUF files have tensors instead
+ *   ga.rope_truncate    bool   false: YaRN does not round the bounds of its ramp to whole pairs (gpt-oss). GGUF files
+ *                              that GA writes have it, too
  *   ga.activation       text   config.json's own word: "silu", "gelu", "gelu_new", "gelu_pytorch_tanh"
  *   ga.tied_embeddings  bool   as config.json says; where it is absent a missing output.weight means tied
  *   ga.eos_token_ids    array  every end id of config.json and generation_config.json; the first is also
@@ -73,10 +75,13 @@ typedef struct ga_model_tensor {
   const char *name;        /* name in GGUF's vocabulary */
   const char *source_name; /* name in the file */
   ga_tensor view;          /* row-major, slowest dimension first (GGUF's ne reversed), contiguous, read-only */
-  int32_t part;            /* number of the shard that has the tensor */
+  /* number of the shard that has the tensor. -1: GA makes the tensor of others, as a stack of the matrices of experts:
+   * view.data is NULL, source_name is the first source's, and ga_model_file_read makes the bytes */
+  int32_t part;
   /* the data begins at a multiple of the element size (GGUF: always; safetensors: nearly always) */
   bool is_aligned;
-  uint64_t offset, bytes; /* the tensor has bytes [offset, offset + bytes) of its shard */
+  uint64_t offset,
+      bytes; /* the tensor has bytes [offset, offset + bytes) of its shard; `offset` is of no use with -1 */
 } ga_model_tensor;
 
 GA_API int64_t ga_model_file_tensor_count(const ga_model_file *file);

@@ -10,10 +10,11 @@
 #include "ga/quantize.h"
 #include "quant/output.h"
 
-/* Of one matrix. */
+/* Sums of a matrix, or of the matrices of a stack. */
 typedef struct column_sums {
-  double *squares; /* [cols] NULL: not seen */
-  int64_t cols, rows;
+  double *squares; /* [matrices, cols] NULL: not seen */
+  int64_t *rows;   /* [matrices] number of inputs of each matrix */
+  int64_t matrices, cols;
 } column_sums;
 
 struct ga_imatrix {
@@ -24,42 +25,76 @@ struct ga_imatrix {
   column_sums *sums; /* [n_layers * W_COUNT] */
   float *host;       /* inputs of a product */
   size_t host_room;
+  int32_t *sorted; /* offsets and order of a product by experts */
+  size_t sorted_room;
 };
 
 /* --- watching ---------------------------------------------------------------------------------------------------- */
 
-static ga_status need_host(ga_imatrix *im, size_t n) {
-  void *p;
-  if (n <= im->host_room) return GA_OK;
-  ga_mem_free(im->host);
-  im->host = NULL;
-  im->host_room = 0;
-  GA_TRY(ga_mem_alloc(n * sizeof(float), "importance matrix", &p));
-  im->host = p;
-  im->host_room = n;
+/* Makes room for n elements of `each` bytes in *p, whose contents may be lost. */
+static ga_status sums_room(void **p, size_t *room, size_t n, size_t each) {
+  if (n <= *room) return GA_OK;
+  ga_mem_free(*p);
+  *p = NULL;
+  *room = 0;
+  GA_TRY(ga_mem_alloc(n * each, "importance matrix", p));
+  *room = n;
   return GA_OK;
 }
 
-static ga_status add_squares(void *user, ga_ctx *ctx, weight_id matrix, int32_t layer, const float *x, int64_t rows,
-                             int64_t cols, int64_t stride) {
+static ga_status need_sums(column_sums *s, int64_t matrices, int64_t cols) {
+  void *p;
+  if (s->squares) return GA_OK;
+  GA_TRY(ga_mem_zalloc((size_t)matrices, sizeof(int64_t), "importance matrix", &p));
+  s->rows = p;
+  GA_TRY(ga_mem_zalloc((size_t)(matrices * cols), sizeof(double), "importance matrix", &p));
+  s->squares = p;
+  s->matrices = matrices;
+  s->cols = cols;
+  return GA_OK;
+}
+
+static void add_input(column_sums *s, int64_t matrix, const float *x) {
+  double *to = s->squares + matrix * s->cols;
+  for (int64_t c = 0; c < s->cols; c++) to[c] += (double)x[c] * (double)x[c];
+  s->rows[matrix]++;
+}
+
+/* Copies offsets and, if there is one, order from the device. Returns the order in *order, NULL: none. */
+static ga_status read_sorted(ga_imatrix *im, ga_ctx *ctx, const exec_watched *w, const int32_t **order) {
+  const size_t n_offsets = (size_t)w->n_experts + 1, n_order = w->order ? (size_t)(w->rows * w->top_k) : 0;
+  void *p = im->sorted;
+  const ga_status status = sums_room(&p, &im->sorted_room, n_offsets + n_order, sizeof(int32_t));
+  im->sorted = p;
+  GA_TRY(status);
+  GA_TRY(ga_copy_to_host(ctx, im->sorted, w->offsets, n_offsets * sizeof(int32_t), NULL));
+  *order = n_order ? im->sorted + n_offsets : NULL;
+  return n_order ? ga_copy_to_host(ctx, im->sorted + n_offsets, w->order, n_order * sizeof(int32_t), NULL) : GA_OK;
+}
+
+/* Adds each sorted row to the sums of its expert. */
+static ga_status add_expert_rows(ga_imatrix *im, ga_ctx *ctx, const exec_watched *w, column_sums *s) {
+  const int32_t *order;
+  GA_TRY(read_sorted(im, ctx, w, &order));
+  for (int32_t e = 0; e < w->n_experts; e++)
+    for (int32_t i = im->sorted[e]; i < im->sorted[e + 1]; i++)
+      add_input(s, e, im->host + (order ? order[i] / w->top_k : i) * w->stride);
+  return GA_OK;
+}
+
+static ga_status add_squares(void *user, ga_ctx *ctx, const exec_watched *w) {
   ga_imatrix *im = user;
-  if (!ga_weight_specs[matrix].of_layer) return GA_OK;
-  column_sums *s = &im->sums[layer * W_COUNT + matrix];
-  const size_t n = (size_t)((rows - 1) * stride + cols);
-  if (!s->squares) {
-    void *p;
-    GA_TRY(ga_mem_zalloc((size_t)cols, sizeof(double), "importance matrix", &p));
-    s->squares = p;
-    s->cols = cols;
-  }
-  GA_TRY(need_host(im, n));
-  GA_TRY(ga_copy_to_host(ctx, im->host, x, n * sizeof(float), NULL));
-  for (int64_t r = 0; r < rows; r++)
-    for (int64_t c = 0; c < cols; c++) {
-      const double v = (double)im->host[r * stride + c];
-      s->squares[c] += v * v;
-    }
-  s->rows += rows;
+  if (!ga_weight_specs[w->matrix].of_layer) return GA_OK;
+  column_sums *s = &im->sums[w->layer * W_COUNT + w->matrix];
+  const size_t n = (size_t)((w->rows - 1) * w->stride + w->cols);
+  void *p = im->host;
+  GA_TRY(need_sums(s, w->n_experts ? w->n_experts : 1, w->cols));
+  const ga_status status = sums_room(&p, &im->host_room, n, sizeof(float));
+  im->host = p;
+  GA_TRY(status);
+  GA_TRY(ga_copy_to_host(ctx, im->host, w->x, n * sizeof(float), NULL));
+  if (w->n_experts) return add_expert_rows(im, ctx, w, s);
+  for (int64_t r = 0; r < w->rows; r++) add_input(s, 0, im->host + r * w->stride);
   return GA_OK;
 }
 
@@ -103,10 +138,13 @@ ga_status ga_imatrix_create(ga_model *model, int32_t window, ga_imatrix **out) {
 void ga_imatrix_destroy(ga_imatrix *im) {
   if (!im) return;
   ga_session_destroy(im->session);
-  for (int64_t i = 0; im->sums && i < (int64_t)im->model->hparams.n_layers * W_COUNT; i++)
+  for (int64_t i = 0; im->sums && i < (int64_t)im->model->hparams.n_layers * W_COUNT; i++) {
     ga_mem_free(im->sums[i].squares);
+    ga_mem_free(im->sums[i].rows);
+  }
   ga_mem_free(im->sums);
   ga_mem_free(im->host);
+  ga_mem_free(im->sorted);
   ga_mem_free(im);
 }
 
@@ -141,22 +179,23 @@ ga_status ga_imatrix_add(ga_imatrix *im, const int32_t *ids, size_t n, ga_progre
 
 /* --- the file ---------------------------------------------------------------------------------------------------- */
 
-/* What llama.cpp keeps: sums of squares, and their number, as f32. */
+/* What llama.cpp keeps: sums of squares, and their number, as f32; of stacks a row for each matrix. */
 static ga_status put_sums(ga_gguf_writer *w, ga_arena *arena, const char *name, const column_sums *s) {
   char full[GA_WEIGHT_NAME_BYTES + 16];
-  void *squares, *count;
-  GA_TRY(ga_arena_alloc(arena, (size_t)s->cols * sizeof(float), &squares));
-  GA_TRY(ga_arena_alloc(arena, sizeof(float), &count));
-  for (int64_t c = 0; c < s->cols; c++) {
-    GA_REQUIRE(isfinite(s->squares[c]), GA_ERR_STATE, "inputs of %s are %g at column %lld: must be finite", name,
-               s->squares[c], (long long)c);
-    ((float *)squares)[c] = (float)s->squares[c];
+  void *squares, *counts;
+  GA_TRY(ga_arena_alloc(arena, (size_t)(s->matrices * s->cols) * sizeof(float), &squares));
+  GA_TRY(ga_arena_alloc(arena, (size_t)s->matrices * sizeof(float), &counts));
+  for (int64_t i = 0; i < s->matrices * s->cols; i++) {
+    GA_REQUIRE(isfinite(s->squares[i]), GA_ERR_STATE,
+               "inputs of %s are %g at column %lld of matrix %lld: must be finite", name, s->squares[i],
+               (long long)(i % s->cols), (long long)(i / s->cols));
+    ((float *)squares)[i] = (float)s->squares[i];
   }
-  *(float *)count = (float)s->rows;
-  ga_tensor t = ga_tensor_make(squares, GA_F32, 2, (int64_t[]){1, s->cols});
+  for (int64_t i = 0; i < s->matrices; i++) ((float *)counts)[i] = (float)s->rows[i];
+  ga_tensor t = ga_tensor_make(squares, GA_F32, 2, (int64_t[]){s->matrices, s->cols});
   (void)snprintf(full, sizeof full, "%s.in_sum2", name);
   ga_gguf_put_tensor(w, full, &t);
-  t = ga_tensor_make(count, GA_F32, 2, (int64_t[]){1, 1});
+  t = ga_tensor_make(counts, GA_F32, 2, (int64_t[]){s->matrices, 1});
   (void)snprintf(full, sizeof full, "%s.counts", name);
   ga_gguf_put_tensor(w, full, &t);
   return GA_OK;
@@ -184,7 +223,7 @@ ga_status ga_imatrix_write(const ga_imatrix *im, const char *path, const char *d
   GA_REQUIRE(im->windows, GA_ERR_STATE, "importance matrix: no text has been read");
   GA_TRY(quant_check_output(im->model->file, NULL, path, overwrite));
   GA_TRY(ga_gguf_writer_create(3, 0, &w));
-  ga_arena_init(&arena, (size_t)1 << 30);
+  ga_arena_init(&arena, (size_t)1 << 34);
   ga_status status = put_imatrix(im, w, &arena, dataset);
   if (status == GA_OK) status = overwrite ? ga_gguf_writer_finish(w, path) : ga_gguf_writer_finish_new(w, path);
   ga_gguf_writer_destroy(w);

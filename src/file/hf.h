@@ -33,8 +33,9 @@ typedef enum ga_hf_kind {
   GA_HF_FULL_LAYERS, /* an array of "full_attention"; makes no key */
   GA_HF_FP8,         /* an object that describes e4m3 weights with scales; makes no key */
   /* Fields that change the mathematics in ways that GA does not support. They make no key. */
-  GA_HF_REFUSED, /* the field must be absent, null or false */
-  GA_HF_ONLY     /* the field must be absent, null or equal `fallback`: a value, or an array of allowed values */
+  GA_HF_REFUSED,    /* the field must be absent, null or false */
+  GA_HF_LAST_LAYER, /* the field must be absent, null, -1 or the number of the last layer */
+  GA_HF_ONLY        /* the field must be absent, null or equal `fallback`: a value, or an array of allowed values */
 } ga_hf_kind;
 
 /* Translation of one field of config.json to a metadata key. If several rows have the same key, the first row whose
@@ -57,6 +58,26 @@ typedef struct ga_hf_name {
   const char *hf, *gguf;
 } ga_hf_name;
 
+/* Which rows of a tensor of a folder a tensor of GGUF has, and how they lie there. */
+typedef enum ga_hf_take {
+  GA_HF_TAKE_ALL = 0,   /* the whole tensor, under another name */
+  GA_HF_TAKE_FIRST = 1, /* the first half of each matrix's rows */
+  GA_HF_TAKE_SECOND = 2,
+  GA_HF_TAKE_EVEN = 3, /* rows 0, 2, 4 ... of each matrix */
+  GA_HF_TAKE_ODD = 4,
+  GA_HF_TAKE_PARTS = 7,    /* mask of the values above */
+  GA_HF_TAKE_FLAT = 8,     /* dimensions of 1 are left out: a vector is left */
+  GA_HF_TAKE_COLUMNS = 16, /* the folder's columns are the rows of GGUF */
+  GA_HF_TAKE_MXFP4 = 32    /* codes NAME_blocks and scales NAME_scales in Hugging Face's order */
+} ga_hf_take;
+
+/* A tensor of GGUF that a tensor of a folder becomes in a form of its own. A folder's tensor may have two rows. */
+typedef struct ga_hf_form {
+  const char *hf;   /* whole name after the prefix; '%' stands for the layer */
+  const char *gguf; /* whole name; NULL: the tensor is a part of another one's form, and is left out */
+  uint32_t take;    /* combination of ga_hf_take bits */
+} ga_hf_form;
+
 /* Differences between a checkpoint's layout and that of a GGUF file of the same model. ga/model_file.h describes the
  * keys. */
 typedef enum ga_hf_layout {
@@ -65,8 +86,10 @@ typedef enum ga_hf_layout {
   GA_HF_TRANSPOSED = 4,    /* weights of linear layers are [in, out], not [out, in]: sets ga.gpt2_transposed */
   GA_HF_QKV_BY_HEAD = 8,   /* rows of attn_qkv are q, k, v of head 0, then of head 1 and so on: sets ga.qkv_by_head */
   GA_HF_BOTH_WAYS = 16,    /* attention has no causal mask: sets <arch>.attention.causal to false */
-  GA_HF_PADDED_POSITIONS =
-      32 /* positions begin after the padding position: earlier rows of the table are cut off when the file is opened */
+  /* positions begin after the padding position: earlier rows of the table are cut off when the file is opened */
+  GA_HF_PADDED_POSITIONS = 32,
+  GA_HF_SIGMOID = 64,   /* scores of experts are sigmoids: sets <arch>.expert_gating_func to GGUF's number of them */
+  GA_HF_NTK_ALPHA = 128 /* rope type "dynamic" with alpha a: the base is raised by a^(D / (D - 2)), D elements a head */
 } ga_hf_layout;
 
 typedef struct ga_hf_arch {
@@ -77,6 +100,8 @@ typedef struct ga_hf_arch {
   const ga_hf_key *keys;   /* translated fields; this list, keys_2 and names end with a row of NULL */
   const ga_hf_key *keys_2; /* further translated fields; may be NULL */
   const ga_hf_name *names;
+  const ga_hf_form
+      *forms; /* tensors that change their form, before `names` count; ends with a row of NULL; may be NULL */
 } ga_hf_arch;
 
 /* Returns table number `at` of hf_tables.c, counted from 0; NULL past the last. */
@@ -92,6 +117,11 @@ GA_NODISCARD ga_status ga_hf_config_apply(ga_arena *arena, const char *label, co
 /* Finds GGUF's name of a tensor (hf_names.c). *out is allocated in the arena, or is `name` itself if the table does not
  * have it. */
 GA_NODISCARD ga_status ga_hf_tensor_name(ga_arena *arena, const ga_hf_arch *arch, const char *name, const char **out);
+
+/* Finds GGUF's name of a tensor in a form: *matches says whether the form is of the tensor. *out is allocated in the
+ * arena; NULL: the form has no tensor of its own. */
+GA_NODISCARD ga_status ga_hf_form_name(ga_arena *arena, const ga_hf_form *form, const char *name, const char **out,
+                                       bool *matches);
 
 /* --- functions of hf_open.c --- */
 GA_NODISCARD ga_status ga_hf_open_folder(ga_model_file *file, const char *path);

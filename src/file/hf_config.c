@@ -137,9 +137,18 @@ static ga_status check_fp8(const json_t *value) {
   return GA_OK;
 }
 
+/* Are experts of the model type in MXFP4, in forms that are read? */
+static bool has_mxfp4(const ga_hf_arch *arch) {
+  for (const ga_hf_form *form = arch->forms; form && form->hf; form++)
+    if (form->take & GA_HF_TAKE_MXFP4) return true;
+  return false;
+}
+
 /* A matrix of e4m3 then needs a scale. In other files it may be without one. */
 static ga_status put_quantization(const hf_sink *s, const json_t *value) {
   if (!value || json_is_false(value)) return GA_OK;
+  const char *method = json_string_value(json_object_get(value, "quant_method"));
+  if (method && !strcmp(method, "mxfp4") && has_mxfp4(s->arch)) return GA_OK;
   GA_TRY(check_fp8(value));
   if (ga_meta_list_find(s->list, "ga.fp8_scales")) return GA_OK;
   return ga_meta_list_add_bool(s->arena, s->list, "ga.fp8_scales", true);
@@ -212,6 +221,7 @@ static ga_status put_meta_value(const hf_sink *s, ga_hf_kind kind, const char *k
   case GA_HF_FULL_LAYERS: return check_full_layers(value);
   case GA_HF_FP8: return put_quantization(s, value);
   case GA_HF_ONLY:
+  case GA_HF_LAST_LAYER:
   case GA_HF_REFUSED: break;
   }
   return ga_fail(GA_ERR_UNSUPPORTED, "is %s; GA has only models where it is absent, null or false",
@@ -231,12 +241,23 @@ static ga_status parse_fallback(const ga_hf_key *row, json_t **out) {
 
 static ga_status check_only(const ga_hf_key *row, const json_t *value) {
   json_t *only = NULL;
+  GA_TRY(take_common(&value));
   GA_TRY(parse_fallback(row, &only));
   bool same = same_json(only, value);
   for (size_t i = 0; i < json_array_size(only); i++) same = same || same_json(json_array_get(only, i), value);
   json_decref(only);
   GA_REQUIRE(same, GA_ERR_UNSUPPORTED, "is another value; GA has only models where it is absent, null or %s",
              row->fallback);
+  return GA_OK;
+}
+
+static ga_status check_last_layer(const json_t *config, const json_t *value) {
+  const json_int_t last = json_integer_value(json_object_get(config, "num_hidden_layers")) - 1;
+  GA_TRY(take_common(&value));
+  MUST_BE(json_is_integer(value), value, "an integer");
+  GA_REQUIRE(json_integer_value(value) == -1 || json_integer_value(value) == last, GA_ERR_UNSUPPORTED,
+             "is %lld; GA has only models where it is absent, null, -1 or the last layer, %lld by 'num_hidden_layers'",
+             (long long)json_integer_value(value), (long long)last);
   return GA_OK;
 }
 
@@ -257,6 +278,7 @@ static ga_status put_meta_row(const hf_sink *s, const ga_hf_key *row, const json
     return !value || json_is_false(value) ? GA_OK : put_meta_value(s, row->kind, NULL, value);
   if (row->kind == GA_HF_FULL_LAYERS) return value ? check_full_layers(value) : GA_OK;
   if (row->kind == GA_HF_FP8) return put_quantization(s, value);
+  if (row->kind == GA_HF_LAST_LAYER) return value ? check_last_layer(config, value) : GA_OK;
   if (row->kind == GA_HF_ONLY) return value ? check_only(row, value) : GA_OK;
   GA_TRY(ga_arena_printf(s->arena, &key, "%s%s", row->key[0] == '.' ? s->arch->arch : "", row->key));
   if (ga_meta_list_find(s->list, key)) return GA_OK;
@@ -299,12 +321,17 @@ static ga_status put_layout(const hf_sink *s) {
   } flags[] = {{GA_HF_NORM_PLUS_ONE, "ga.norm_plus_one"},
                {GA_HF_TRANSPOSED, "ga.gpt2_transposed"},
                {GA_HF_QKV_BY_HEAD, "ga.qkv_by_head"}};
+  enum { GGUF_SIGMOID = 2 };
   char *key;
   for (size_t i = 0; i < GA_COUNT_OF(flags); i++)
     if (s->arch->layout & flags[i].layout) GA_TRY(ga_meta_list_add_bool(s->arena, s->list, flags[i].key, true));
   if (s->arch->layout & GA_HF_BOTH_WAYS) {
     GA_TRY(ga_arena_printf(s->arena, &key, "%s.attention.causal", s->arch->arch));
     GA_TRY(ga_meta_list_add_bool(s->arena, s->list, key, false));
+  }
+  if (s->arch->layout & GA_HF_SIGMOID) {
+    GA_TRY(ga_arena_printf(s->arena, &key, "%s.expert_gating_func", s->arch->arch));
+    GA_TRY(ga_meta_list_add_int(s->arena, s->list, key, GGUF_SIGMOID));
   }
   return s->arch->layout & GA_HF_NEOX ? ga_meta_list_add_text(s->arena, s->list, "ga.rope_layout", "neox", 4) : GA_OK;
 }
@@ -325,6 +352,35 @@ static ga_status put_attention_factor(const hf_sink *s, const char *label) {
   GA_TRY(ga_arena_printf(s->arena, &key, "%s.rope.scaling.attn_factor", s->arch->arch));
   return ga_meta_list_add_float(s->arena, s->list, key,
                                 json_number_value(value) / (is_yarn ? 1 + 0.1 * log(longer) : 1));
+}
+
+/* Hunyuan's scaling of rotary embedding: a larger base, and no other change. */
+static ga_status put_ntk_alpha(const hf_sink *s, const char *label, const json_t *config) {
+  static const char *const dims[] = {"head_dim", "attention_head_dim"};
+  const char *type = json_string_value(ga_json_at(s->rope, "rope.rope_type"));
+  const json_t *alpha = ga_json_at(s->rope, "rope.alpha"), *theta = ga_json_at(config, "rope_theta"), *dim = NULL;
+  char *key;
+  char name[GA_HF_FIELD_BYTES];
+  GA_REQUIRE(!alpha || s->arch->layout & GA_HF_NTK_ALPHA, GA_ERR_UNSUPPORTED,
+             "%s: '%s' is not known of '%s'; GA has it of hunyuan_v1_moe alone", label,
+             ga_hf_rope_field(config, "rope.alpha", name), s->arch->model_type);
+  if (!(s->arch->layout & GA_HF_NTK_ALPHA) || !type || strcmp(type, "dynamic") != 0) return GA_OK;
+  if (!theta) theta = ga_json_at(s->rope, "rope.rope_theta");
+  for (size_t i = 0; i < GA_COUNT_OF(dims) && !dim; i++) dim = ga_json_at(config, dims[i]);
+  const json_int_t heads = json_integer_value(ga_json_at(config, "num_attention_heads"));
+  const double a = json_number_value(alpha), base = theta ? json_number_value(theta) : 10000,
+               d = dim         ? json_number_value(dim)
+                   : heads > 0 ? (double)(json_integer_value(ga_json_at(config, "hidden_size")) / heads)
+                               : 0;
+  GA_REQUIRE(
+      a >= 1 && base > 1 && d > 2, GA_ERR_UNSUPPORTED,
+      "%s: rope type dynamic has 'alpha' %g, 'rope_theta' %g, and heads of %g by 'head_dim', or 'hidden_size' and "
+      "'num_attention_heads'; must have alpha from 1 on, a base above 1 and heads of more than 2",
+      label, a, base, d);
+  GA_TRY(ga_arena_printf(s->arena, &key, "%s.rope.freq_base", s->arch->arch));
+  GA_TRY(ga_meta_list_add_float(s->arena, s->list, key, base * pow(a, d / (d - 2))));
+  GA_TRY(ga_arena_printf(s->arena, &key, "%s.rope.scaling.type", s->arch->arch));
+  return ga_meta_list_add_text(s->arena, s->list, key, "none", 4);
 }
 
 static ga_status put_gpt2_inner(const hf_sink *s, const char *label) {
@@ -378,6 +434,7 @@ static ga_status find_hf_arch(const char *label, const json_t *config, const ga_
 static ga_status apply_rows(const hf_sink *s, const char *label, const json_t *config, const json_t *inner) {
   GA_TRY(put_rows(s, label, common_keys, config));
   if (inner != config) GA_TRY(put_rows(s, label, common_keys, inner));
+  GA_TRY(put_ntk_alpha(s, label, inner));
   GA_TRY(put_rows(s, label, s->arch->keys, inner));
   GA_TRY(put_rows(s, label, s->arch->keys_2, inner));
   GA_TRY(put_attention_factor(s, label));

@@ -78,6 +78,21 @@ static ga_status print_name(ga_arena *arena, const char *pattern, const ga_text 
   return GA_OK;
 }
 
+ga_status ga_hf_form_name(ga_arena *arena, const ga_hf_form *form, const char *name, const char **out, bool *matches) {
+  *out = NULL;
+  *matches = false;
+  for (size_t i = 0; i < GA_COUNT_OF(hf_prefixes) && !*matches; i++) {
+    const size_t prefix = strlen(hf_prefixes[i]);
+    const char *rest;
+    ga_text numbers[HOLES] = {0};
+    if (strncmp(name, hf_prefixes[i], prefix) != 0 || !match_stem(form->hf, name + prefix, &rest, numbers) || *rest)
+      continue;
+    *matches = true;
+    if (form->gguf) GA_TRY(print_name(arena, form->gguf, numbers, "", out));
+  }
+  return GA_OK;
+}
+
 ga_status ga_hf_tensor_name(ga_arena *arena, const ga_hf_arch *arch, const char *name, const char **out) {
   *out = name;
   for (size_t i = 0; i < GA_COUNT_OF(hf_prefixes); i++) {

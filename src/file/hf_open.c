@@ -83,8 +83,8 @@ static ga_status cut_positions(ga_model_file *file) {
   int64_t first;
   GA_TRY(ga_model_file_int(file, GA_HF_POSITION_OFFSET, 1, INT32_MAX, &first));
   const int64_t at = ga_name_table_find(&file->tensor_names, "position_embd.weight");
-  if (at < 0) return GA_OK; /* loading says that it is missing */
-  ga_model_tensor *t = &file->tensors[at];
+  if (at < 0) return GA_OK;                /* loading says that it is missing */
+  ga_model_tensor *t = &file->tensors[at]; /* no form makes it: it is in a file */
   GA_REQUIRE(t->view.n_dims == 2 && t->view.dim[0] > first, GA_ERR_SHAPE,
              "%s: tensor '%s' has %d dimensions, the first %lld; must be a matrix of more than %lld rows",
              file->shards[t->part].label, t->name, t->view.n_dims, (long long)t->view.dim[0], (long long)first);

@@ -18,7 +18,7 @@ static const ga_part config_rows[] = {
     {"eos_token_id", GA_PART_READ, "an id or several; below 0: none", NULL},
     {"pad_token_id", GA_PART_READ, "below 0: none", NULL},
     {"max_position_embeddings", GA_PART_READ, NULL, NULL},
-    {"quantization_config", GA_PART_READ, "of method fp8 with e4m3; else refused", NULL},
+    {"quantization_config", GA_PART_READ, "of method fp8 with e4m3, of gpt_oss also mxfp4; else refused", NULL},
     {"rope_scaling", GA_PART_READ, "see below; with rope_parameters its fields come first", NULL},
     {"rope_parameters", GA_PART_READ, "see below; of full_attention, where layers have several", NULL},
     {"is_encoder_decoder", GA_PART_REFUSED, NULL, NULL},

@@ -28,7 +28,8 @@ static const ga_part rope_rows[] = {
     {"llama_4_scaling_beta", GA_PART_READ, "of ministral3", NULL},
     {"max_position_embeddings", GA_PART_IGNORED, "a copy of the model's own", NULL},
     {"finetuned", GA_PART_IGNORED, "a note about the training", NULL},
-    {"truncate", GA_PART_READ, "true; else refused", NULL},
+    {"truncate", GA_PART_READ, "of yarn: false does not round the bounds of its ramp to whole pairs", NULL},
+    {"alpha", GA_PART_READ, "of hunyuan_v1_moe with the type dynamic, whose base it raises; else refused", NULL},
     {"attn_factor", GA_PART_REFUSED, "attention_factor is the field of transformers", "[1]"},
     {"extrapolation_factor", GA_PART_REFUSED, "yarn extrapolates in full", "[1]"},
     {0}};

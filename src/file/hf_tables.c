@@ -1,79 +1,27 @@
 /* config.json and tensor names of each architecture, in GGUF's vocabulary.
  * Sources: the configuration classes and checkpoints of transformers 4.x and 5.x; llama.cpp, gguf-py tensor_mapping. */
 #include "base/compiler.h"
-#include "file/hf.h"
+#include "file/hf_rows.h"
 
 /* clang-format off */
 
-/* ROPE lists the keys of every decoder with rotary embedding. transformers 5 moved rope_theta and rope_scaling into
- * rope_parameters; hf_rope.c gathers both as "rope". */
-#define ROPE \
-    {"rope_theta",                                  ".rope.freq_base",                         GA_HF_FLOAT, NULL}, \
-    {"rope_parameters.rope_theta",                  ".rope.freq_base",                         GA_HF_FLOAT, NULL}, \
-    {"rope_parameters.full_attention.rope_theta",   ".rope.freq_base",                         GA_HF_FLOAT, "10000"}, \
-    {"rope.rope_type",                              ".rope.scaling.type",                      GA_HF_ROPE_TYPE, NULL}, \
-    {"rope.factor",                                 ".rope.scaling.factor",                    GA_HF_FLOAT, NULL}, \
-    {"original_max_position_embeddings",      ".rope.scaling.original_context_length",         GA_HF_INT,   NULL}, \
-    {"rope.original_max_position_embeddings", ".rope.scaling.original_context_length",         GA_HF_INT,   NULL}, \
-    {"rope.low_freq_factor",                        ".rope.scaling.low_freq_factor",           GA_HF_FLOAT, NULL}, \
-    {"rope.high_freq_factor",                       ".rope.scaling.high_freq_factor",          GA_HF_FLOAT, NULL}, \
-    {"rope.beta_fast",                              ".rope.scaling.yarn_beta_fast",            GA_HF_FLOAT, NULL}, \
-    {"rope.beta_slow",                              ".rope.scaling.yarn_beta_slow",            GA_HF_FLOAT, NULL}, \
-    {"rope.truncate",                               NULL,                                      GA_HF_ONLY, "true"}, \
-    {"rope.short_factor",                           "ga.rope_short_factors",                   GA_HF_FLOATS, NULL}, \
-    {"rope.long_factor",                            "ga.rope_long_factors",                    GA_HF_FLOATS, NULL}
-#define NO_MSCALE \
-    {"rope.mscale",                                 NULL,                                      GA_HF_REFUSED, NULL}, \
-    {"rope.mscale_all_dim",                         NULL,                                      GA_HF_REFUSED, NULL}
-static const ga_hf_key rope_keys[] = {
+const ga_hf_key ga_hf_rope_keys[] = {
     ROPE,
     NO_MSCALE,
     {"partial_rotary_factor",                          NULL,                                    GA_HF_ONLY,  "1"},
     {"rope_parameters.partial_rotary_factor",          NULL,                                    GA_HF_ONLY,  "1"},
     {0}};
 /* Of architectures that rotate a part of each head. */
-static const ga_hf_key rope_part_keys[] = {
+const ga_hf_key ga_hf_rope_part_keys[] = {
     ROPE,
     NO_MSCALE,
     {"partial_rotary_factor",                          "ga.rope_fraction",                      GA_HF_FRACTION, NULL},
     {"rope_parameters.partial_rotary_factor",          "ga.rope_fraction",                      GA_HF_FRACTION, NULL},
     {0}};
 
-/* What several architectures have in common. */
-#define SIZES \
-    {"hidden_size",             ".embedding_length",                 GA_HF_INT,   GA_HF_REQUIRED}, \
-    {"num_hidden_layers",       ".block_count",                      GA_HF_INT,   GA_HF_REQUIRED}, \
-    {"intermediate_size",       ".feed_forward_length",              GA_HF_INT,   GA_HF_REQUIRED}, \
-    {"num_attention_heads",     ".attention.head_count",             GA_HF_INT,   GA_HF_REQUIRED}
-#define DECODER(context) \
-    SIZES, \
-    {"num_key_value_heads",     ".attention.head_count_kv",          GA_HF_INT,   NULL}, \
-    {"head_dim",                ".attention.key_length",             GA_HF_INT,   NULL}, \
-    {"head_dim",                ".attention.value_length",           GA_HF_INT,   NULL}, \
-    {"rms_norm_eps",            ".attention.layer_norm_rms_epsilon", GA_HF_FLOAT, "1e-6"}, \
-    {"max_position_embeddings", ".context_length",                   GA_HF_INT,   context}, \
-    {"vocab_size",              ".vocab_size",                       GA_HF_INT,   GA_HF_REQUIRED}, \
-    {"hidden_act",              "ga.activation",                     GA_HF_TEXT,  "\"silu\""}, \
-    {"hidden_act",              NULL,                                GA_HF_ONLY,  "\"silu\""}
-#define DECODER_NAMES \
-    {"embed_tokens",                      "token_embd"}, \
-    {"norm",                              "output_norm"}, \
-    {"lm_head",                           "output"}, \
-    {"layers.%.input_layernorm",          "blk.%.attn_norm"}, \
-    {"layers.%.self_attn.q_proj",         "blk.%.attn_q"}, \
-    {"layers.%.self_attn.k_proj",         "blk.%.attn_k"}, \
-    {"layers.%.self_attn.v_proj",         "blk.%.attn_v"}, \
-    {"layers.%.self_attn.o_proj",         "blk.%.attn_output"}, \
-    {"layers.%.mlp.gate_proj",            "blk.%.ffn_gate"}, \
-    {"layers.%.mlp.up_proj",              "blk.%.ffn_up"}, \
-    {"layers.%.mlp.down_proj",            "blk.%.ffn_down"}
-#define QK_NORM_NAMES \
-    {"layers.%.self_attn.q_norm",         "blk.%.attn_q_norm"}, \
-    {"layers.%.self_attn.k_norm",         "blk.%.attn_k_norm"}
-
 /* --- llama 2 and 3 --- */
 static const ga_hf_key llama_keys[] = {DECODER("2048"), {0}};
-static const ga_hf_name llama_names[] = {
+const ga_hf_name ga_hf_llama_names[] = {
     DECODER_NAMES,
     {"layers.%.post_attention_layernorm", "blk.%.ffn_norm"},
     {0}};
@@ -264,60 +212,10 @@ static const ga_hf_key qwen_keys[] = {
     {0}};
 
 /* --- qwen3: qwen2 with norms of q and k in place of the biases --- */
-static const ga_hf_name qwen3_names[] = {
+const ga_hf_name ga_hf_qwen3_names[] = {
     DECODER_NAMES,
     QK_NORM_NAMES,
     {"layers.%.post_attention_layernorm", "blk.%.ffn_norm"},
-    {0}};
-
-/* --- experts: a tensor for each, by the names of older GGUF files --- */
-#define EXPERT_NAMES \
-    {"layers.%.mlp.gate",                 "blk.%.ffn_gate_inp"}, \
-    {"layers.%.mlp.experts.%.gate_proj",  "blk.%.ffn_gate.%"}, \
-    {"layers.%.mlp.experts.%.up_proj",    "blk.%.ffn_up.%"}, \
-    {"layers.%.mlp.experts.%.down_proj",  "blk.%.ffn_down.%"}
-static const ga_hf_key qwen3_moe_keys[] = {
-    DECODER("32768"),
-    {"layer_types",             NULL,                                GA_HF_FULL_LAYERS, NULL},
-    {"use_sliding_window",      NULL,                                GA_HF_REFUSED, NULL},
-    {"attention_bias",          NULL,                                GA_HF_REFUSED, NULL},
-    {"num_experts",             ".expert_count",                     GA_HF_INT,   "128"},
-    {"num_experts_per_tok",     ".expert_used_count",                GA_HF_INT,   "8"},
-    {"moe_intermediate_size",   ".expert_feed_forward_length",       GA_HF_INT,   "768"},
-    {"norm_topk_prob",          ".expert_weights_norm",              GA_HF_BOOL,  "false"},
-    {"decoder_sparse_step",     NULL,                                GA_HF_ONLY,  "1"},
-    {"mlp_only_layers",         NULL,                                GA_HF_ONLY,  "[[]]"},
-    {0}};
-static const ga_hf_name qwen3_moe_names[] = {
-    DECODER_NAMES,
-    QK_NORM_NAMES,
-    EXPERT_NAMES,
-    {"layers.%.post_attention_layernorm", "blk.%.ffn_norm"},
-    {0}};
-static const ga_hf_key mixtral_keys[] = {
-    {"num_key_value_heads",     ".attention.head_count_kv",          GA_HF_INT_OR_NONE, "8"},
-    {"rms_norm_eps",            ".attention.layer_norm_rms_epsilon", GA_HF_FLOAT, "1e-5"},
-    DECODER("131072"),
-    {"sliding_window",          ".attention.sliding_window",         GA_HF_INT_OR_NULL, "0"},
-    {"num_local_experts",       ".expert_count",                     GA_HF_INT,   "8"},
-    {"num_experts_per_tok",     ".expert_used_count",                GA_HF_INT,   "2"},
-    {0}};
-static const ga_hf_name mixtral_names[] = {
-    DECODER_NAMES,
-    {"layers.%.post_attention_layernorm",       "blk.%.ffn_norm"},
-    {"layers.%.block_sparse_moe.gate",          "blk.%.ffn_gate_inp"},
-    {"layers.%.block_sparse_moe.experts.%.w1",  "blk.%.ffn_gate.%"},
-    {"layers.%.block_sparse_moe.experts.%.w3",  "blk.%.ffn_up.%"},
-    {"layers.%.block_sparse_moe.experts.%.w2",  "blk.%.ffn_down.%"},
-    {0}};
-static const ga_hf_key olmoe_keys[] = {
-    {"rms_norm_eps",            ".attention.layer_norm_rms_epsilon", GA_HF_FLOAT, "1e-5"},
-    DECODER("4096"),
-    {"attention_bias",          NULL,                                GA_HF_REFUSED, NULL},
-    {"clip_qkv",                NULL,                                GA_HF_REFUSED, NULL},
-    {"num_experts",             ".expert_count",                     GA_HF_INT,   "64"},
-    {"num_experts_per_tok",     ".expert_used_count",                GA_HF_INT,   "8"},
-    {"norm_topk_prob",          ".expert_weights_norm",              GA_HF_BOOL,  "false"},
     {0}};
 
 /* --- gemma, gemma2. Both multiply by the tanh form of gelu, whatever hidden_act of the first files says. --- */
@@ -606,37 +504,37 @@ static const ga_hf_name bert_names[] = {
 #define NEOX_BOTH_WAYS (GA_HF_NEOX | GA_HF_BOTH_WAYS)
 #define PADDED_BOTH_WAYS (GA_HF_BOTH_WAYS | GA_HF_PADDED_POSITIONS)
 static const ga_hf_arch archs[] = {
-    {"llama",       "llama",      NULL,          GA_HF_NEOX, llama_keys,      rope_keys,      llama_names},
-    {"ministral3",  "mistral3",   NULL,          GA_HF_NEOX, ministral3_keys, NULL,           llama_names},
-    {"mistral",     "llama",      NULL,          GA_HF_NEOX, mistral_keys,    rope_keys,      llama_names},
-    {"qwen2",       "qwen2",      NULL,          GA_HF_NEOX, qwen_keys,       rope_keys,      llama_names},
-    {"qwen3",       "qwen3",      NULL,          GA_HF_NEOX, qwen_keys,       rope_keys,      qwen3_names},
-    {"qwen3_moe",   "qwen3moe",   NULL,          GA_HF_NEOX, qwen3_moe_keys,  rope_keys,      qwen3_moe_names},
-    {"mixtral",     "llama",      NULL,          GA_HF_NEOX, mixtral_keys,    rope_keys,      mixtral_names},
-    {"olmoe",       "olmoe",      NULL,          GA_HF_NEOX, olmoe_keys,      rope_keys,      qwen3_moe_names},
-    {"gemma",       "gemma",      NULL,          NEOX_PLUS_ONE, gemma_keys,  rope_keys, llama_names},
-    {"gemma2",      "gemma2",     NULL,          NEOX_PLUS_ONE, gemma2_keys, rope_keys, gemma2_names},
-    {"gemma3_text", "gemma3",     NULL,          NEOX_PLUS_ONE, gemma3_keys, rope_keys, gemma3_names},
-    {"gemma3",      "gemma3",     "text_config", NEOX_PLUS_ONE, gemma3_keys, rope_keys, gemma3_names},
-    {"phi3",        "phi3",       NULL,          GA_HF_NEOX, phi3_keys,       rope_part_keys, phi3_names},
-    {"phi",         "phi2",       NULL,          GA_HF_NEOX, phi2_keys,       rope_part_keys, phi2_names},
-    {"granite",     "granite",    NULL,          GA_HF_NEOX, granite_keys,    rope_keys,      llama_names},
-    {"smollm3",     "smollm3",    NULL,          GA_HF_NEOX, smollm3_keys,    rope_keys,      llama_names},
-    {"cohere",      "command-r",  NULL,          0,          cohere_keys,     rope_keys,      qwen3_names},
-    {"cohere2",     "cohere2",    NULL,          0,          cohere2_keys,    rope_keys,      llama_names},
-    {"olmo2",       "olmo2",      NULL,          GA_HF_NEOX, olmo2_keys,      rope_keys,      olmo2_names},
-    {"olmo3",       "olmo2",      NULL,          GA_HF_NEOX, olmo3_keys,      rope_keys,      olmo2_names},
-    {"starcoder2",  "starcoder2", NULL,          GA_HF_NEOX, starcoder2_keys, rope_keys,      starcoder2_names},
-    {"stablelm",    "stablelm",   NULL,          GA_HF_NEOX, stablelm_keys,   rope_part_keys, stablelm_names},
-    {"nemotron",    "nemotron",   NULL,          NEOX_PLUS_ONE, nemotron_keys, rope_part_keys, llama_names},
-    {"gpt_neox",    "gptneox",    NULL,          NEOX_BY_HEAD, gptneox_keys, rope_part_keys, gptneox_names},
-    {"gpt2",        "gpt2",       NULL,          GA_HF_TRANSPOSED, gpt2_keys, NULL,           gpt2_names},
-    {"nomic_bert",  "nomic-bert", NULL,          GA_HF_NEOX | GA_HF_BOTH_WAYS, nomic_bert_keys, NULL, nomic_bert_names},
-    {"bert",        "bert",       NULL,          GA_HF_BOTH_WAYS, bert_keys,  NULL,           bert_names},
-    {"xlm-roberta", "bert",       NULL,          PADDED_BOTH_WAYS, xlm_roberta_keys, NULL,    bert_names},
-    {"modernbert",  "modern-bert", NULL,         NEOX_BOTH_WAYS, modern_bert_keys, NULL,     modern_bert_names},
-    {"jina_bert",   "jina-bert-v2", NULL,        GA_HF_BOTH_WAYS, jina_bert_keys, NULL,       jina_bert_names},
+    {"llama", "llama", NULL, GA_HF_NEOX, llama_keys, ga_hf_rope_keys, ga_hf_llama_names, NULL},
+    {"ministral3", "mistral3", NULL, GA_HF_NEOX, ministral3_keys, NULL, ga_hf_llama_names, NULL},
+    {"mistral", "llama", NULL, GA_HF_NEOX, mistral_keys, ga_hf_rope_keys, ga_hf_llama_names, NULL},
+    {"qwen2", "qwen2", NULL, GA_HF_NEOX, qwen_keys, ga_hf_rope_keys, ga_hf_llama_names, NULL},
+    {"qwen3", "qwen3", NULL, GA_HF_NEOX, qwen_keys, ga_hf_rope_keys, ga_hf_qwen3_names, NULL},
+    {"gemma", "gemma", NULL, NEOX_PLUS_ONE, gemma_keys, ga_hf_rope_keys, ga_hf_llama_names, NULL},
+    {"gemma2", "gemma2", NULL, NEOX_PLUS_ONE, gemma2_keys, ga_hf_rope_keys, gemma2_names, NULL},
+    {"gemma3_text", "gemma3", NULL, NEOX_PLUS_ONE, gemma3_keys, ga_hf_rope_keys, gemma3_names, NULL},
+    {"gemma3", "gemma3", "text_config", NEOX_PLUS_ONE, gemma3_keys, ga_hf_rope_keys, gemma3_names, NULL},
+    {"phi3", "phi3", NULL, GA_HF_NEOX, phi3_keys, ga_hf_rope_part_keys, phi3_names, NULL},
+    {"phi", "phi2", NULL, GA_HF_NEOX, phi2_keys, ga_hf_rope_part_keys, phi2_names, NULL},
+    {"granite", "granite", NULL, GA_HF_NEOX, granite_keys, ga_hf_rope_keys, ga_hf_llama_names, NULL},
+    {"smollm3", "smollm3", NULL, GA_HF_NEOX, smollm3_keys, ga_hf_rope_keys, ga_hf_llama_names, NULL},
+    {"cohere", "command-r", NULL, 0, cohere_keys, ga_hf_rope_keys, ga_hf_qwen3_names, NULL},
+    {"cohere2", "cohere2", NULL, 0, cohere2_keys, ga_hf_rope_keys, ga_hf_llama_names, NULL},
+    {"olmo2", "olmo2", NULL, GA_HF_NEOX, olmo2_keys, ga_hf_rope_keys, olmo2_names, NULL},
+    {"olmo3", "olmo2", NULL, GA_HF_NEOX, olmo3_keys, ga_hf_rope_keys, olmo2_names, NULL},
+    {"starcoder2", "starcoder2", NULL, GA_HF_NEOX, starcoder2_keys, ga_hf_rope_keys, starcoder2_names, NULL},
+    {"stablelm", "stablelm", NULL, GA_HF_NEOX, stablelm_keys, ga_hf_rope_part_keys, stablelm_names, NULL},
+    {"nemotron", "nemotron", NULL, NEOX_PLUS_ONE, nemotron_keys, ga_hf_rope_part_keys, ga_hf_llama_names, NULL},
+    {"gpt_neox", "gptneox", NULL, NEOX_BY_HEAD, gptneox_keys, ga_hf_rope_part_keys, gptneox_names, NULL},
+    {"gpt2", "gpt2", NULL, GA_HF_TRANSPOSED, gpt2_keys, NULL, gpt2_names, NULL},
+    {"nomic_bert", "nomic-bert", NULL, GA_HF_NEOX | GA_HF_BOTH_WAYS, nomic_bert_keys, NULL, nomic_bert_names, NULL},
+    {"bert", "bert", NULL, GA_HF_BOTH_WAYS, bert_keys, NULL, bert_names, NULL},
+    {"xlm-roberta", "bert", NULL, PADDED_BOTH_WAYS, xlm_roberta_keys, NULL, bert_names, NULL},
+    {"modernbert", "modern-bert", NULL, NEOX_BOTH_WAYS, modern_bert_keys, NULL, modern_bert_names, NULL},
+    {"jina_bert", "jina-bert-v2", NULL, GA_HF_BOTH_WAYS, jina_bert_keys, NULL, jina_bert_names, NULL},
 };
 /* clang-format on */
 
-const ga_hf_arch *ga_hf_arch_at(int at) { return at >= 0 && (size_t)at < GA_COUNT_OF(archs) ? &archs[at] : NULL; }
+const ga_hf_arch *ga_hf_arch_at(int at) {
+  const int n = (int)GA_COUNT_OF(archs);
+  return at < 0 ? NULL : at < n ? &archs[at] : ga_hf_expert_arch_at(at - n);
+}

@@ -9,6 +9,7 @@
 #include "file/gguf.h"
 #include "file/hf.h"
 #include "file/limits.h"
+#include "file/made.h"
 
 ga_status ga_arena_printf(ga_arena *arena, char **out, const char *fmt, ...) {
   va_list args, again;
@@ -71,16 +72,28 @@ ga_status ga_model_store_borrow(ga_model_file *file, const char *label, const ui
 
 /* --- join -------------------------------------------------------------------------------------------------------- */
 
+/* The name of the tensor's file; of a made tensor, which several files may have parts of, that of the first. */
+static const char *label_of(const ga_model_file *file, const ga_model_tensor *t) {
+  return file->shards[t->part == GA_MADE_PART ? 0 : t->part].label;
+}
+
 static ga_status join_tensor(ga_model_file *file, int32_t part, const ga_model_tensor *from, const ga_hf_arch *arch) {
   ga_model_tensor *to = &file->tensors[file->n_tensors];
-  const char *label = file->shards[part].label;
   *to = *from;
   to->part = part;
   to->name = to->source_name;
   if (arch) GA_TRY(ga_hf_tensor_name(&file->arena, arch, to->source_name, &to->name));
-  ga_status status = ga_name_table_add(&file->tensor_names, to->name, (uint32_t)file->n_tensors);
-  if (status) return ga_fail_in(status, "%s: tensor '%s'", label, to->source_name);
   file->n_tensors++;
+  return GA_OK;
+}
+
+static ga_status index_names(ga_model_file *file) {
+  GA_TRY(ga_name_table_init(&file->arena, (uint64_t)file->n_tensors, &file->tensor_names));
+  for (int64_t i = 0; i < file->n_tensors; i++) {
+    const ga_model_tensor *t = &file->tensors[i];
+    const ga_status status = ga_name_table_add(&file->tensor_names, t->name, (uint32_t)i);
+    if (status) return ga_fail_in(status, "%s: tensor '%s'", label_of(file, t), t->source_name);
+  }
   return GA_OK;
 }
 
@@ -91,12 +104,13 @@ ga_status ga_model_store_join(ga_model_file *file, const ga_hf_arch *arch) {
   GA_REQUIRE(total <= GA_MODEL_MAX_TENSORS, GA_ERR_FORMAT, "%s: %lld tensors in %d files; at most %d",
              file->shards[0].label, (long long)total, file->n_shards, GA_MODEL_MAX_TENSORS);
   GA_TRY(ga_arena_alloc(&file->arena, (size_t)total * sizeof(ga_model_tensor), &p));
-  GA_TRY(ga_name_table_init(&file->arena, (uint64_t)total, &file->tensor_names));
   file->tensors = p;
   for (int32_t i = 0; i < file->n_shards; i++)
     for (int64_t j = 0; j < file->shards[i].n_tensors; j++)
       GA_TRY(join_tensor(file, i, &file->shards[i].tensors[j], arch));
-  return GA_OK;
+  const ga_status status = ga_made_find(file, arch);
+  if (status) return ga_fail_in(status, "%s", file->shards[0].label);
+  return index_names(file);
 }
 
 /* --- public ------------------------------------------------------------------------------------------------------ */
@@ -157,8 +171,8 @@ ga_status ga_model_file_tensor(const ga_model_file *file, const char *name, int3
   for (int32_t i = 0; same && i < n_dims; i++) same = t->view.dim[i] == dims[i];
   if (!same) {
     print_dims(seen, sizeof seen, t->view.n_dims, t->view.dim);
-    return ga_fail(GA_ERR_SHAPE, "%s: tensor '%s' has dimensions %s; must be %s", file->shards[t->part].label, name,
-                   seen, allowed);
+    return ga_fail(GA_ERR_SHAPE, "%s: tensor '%s' has dimensions %s; must be %s", label_of(file, t), name, seen,
+                   allowed);
   }
   *out = t;
   return GA_OK;
@@ -166,16 +180,21 @@ ga_status ga_model_file_tensor(const ga_model_file *file, const char *name, int3
 
 ga_status ga_model_file_read(const ga_model_file *file, const ga_model_tensor *tensor, uint64_t offset, void *out,
                              size_t bytes) {
-  const ga_model_shard *part = &file->shards[tensor->part];
   GA_REQUIRE(offset <= tensor->bytes && bytes <= tensor->bytes - offset, GA_ERR_ARG, "%s: bytes %llu to %llu of %llu",
              tensor->name, (unsigned long long)offset, (unsigned long long)(offset + bytes),
              (unsigned long long)tensor->bytes);
+  if (tensor->part == GA_MADE_PART) return ga_made_read(file, tensor, offset, out, bytes);
+  const ga_model_shard *part = &file->shards[tensor->part];
   ga_status status = ga_filemap_read(&part->map, tensor->offset + offset, out, bytes);
   return status == GA_OK ? GA_OK : ga_fail_in(status, "%s: reading tensor '%s'", part->label, tensor->name);
 }
 
 void ga_model_file_forget_shard(const ga_model_file *file, const ga_model_tensor *tensor, uint64_t offset,
                                 uint64_t bytes) {
+  if (tensor->part == GA_MADE_PART) {
+    if (offset == 0 && bytes == tensor->bytes) ga_made_forget(file, tensor);
+    return;
+  }
   const ga_model_shard *part = &file->shards[tensor->part];
   if (part->owns_map && offset <= tensor->bytes && bytes <= tensor->bytes - offset)
     ga_filemap_forget(&part->map, tensor->offset + offset, bytes);

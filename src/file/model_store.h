@@ -1,5 +1,6 @@
 /* The parts of a ga_model_file (an open model), and the steps that fill it:
- *   map the shards -> parse each (gguf_read.c, safetensors.c) -> read config.json (hf_config.c) -> join the tensors. */
+ *   map the shards -> parse each (gguf_read.c, safetensors.c) -> read config.json (hf_config.c) -> join the tensors ->
+ *   find those that are made of others (made.h). */
 #ifndef GA_FILE_MODEL_STORE_H
 #define GA_FILE_MODEL_STORE_H
 
@@ -43,6 +44,9 @@ typedef struct ga_side_file {
   char *path;
 } ga_side_file;
 
+struct ga_hf_arch;
+typedef struct ga_made ga_made;
+
 struct ga_model_file {
   ga_arena arena;
   ga_model_format format;
@@ -53,9 +57,8 @@ struct ga_model_file {
   int64_t n_tensors;
   ga_name_table tensor_names;
   ga_side_file *side_files;
+  ga_made *made; /* tensors of which no file has the bytes (made.h) */
 };
-
-struct ga_hf_arch;
 
 /* --- functions of model_store.c --- */
 GA_NODISCARD ga_status ga_model_store_create(ga_model_format format, ga_model_file **out);

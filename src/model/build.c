@@ -140,7 +140,7 @@ static int32_t heads_in_rows(graph_builder *b, value_id x) {
 
 value_id build_head_norm(graph_builder *b, value_id x, weight_id weight) {
   const int32_t heads = heads_in_rows(b, x);
-  if (!heads || !weight_fits(b, weight, b->model->hparams.head_dim)) return NO_VALUE;
+  if (!heads || !fits_or_none(b, weight, b->model->hparams.head_dim)) return NO_VALUE;
   return append_norm(b, (node_norm){.x = x,
                                     .weight = weight_here(b, weight),
                                     .bias = weight_here(b, W_NONE),
@@ -232,10 +232,18 @@ value_id build_route(graph_builder *b, value_id x, weight_id bias) {
       !require(b, b->graph->values[x].rows == ROWS_TOKENS, "chooses experts for some tokens alone") ||
       !fits_or_none(b, bias, p->n_experts))
     return NO_VALUE;
-  const node_route as = {.x = x, .bias = weight_here(b, bias)};
+  const node_route as = {.kind = ROUTE_EXPERTS, .x = x, .bias = weight_here(b, bias)};
   b->graph->n_chosen = p->n_experts_used;
   return append_node(b, (ga_node){.kind = NODE_ROUTE, .as.route = as}, ROWS_TOKENS,
                      graph_route_words(p->n_experts, p->n_experts_used));
+}
+
+value_id build_gate(graph_builder *b, value_id x) {
+  if (!is_value(b, x) || !require(b, value_cols(b, x) == 1, "has a gate of more columns than one") ||
+      !require(b, b->graph->values[x].rows == ROWS_TOKENS, "has a gate of some tokens alone"))
+    return NO_VALUE;
+  const node_route as = {.kind = ROUTE_GATE, .x = x, .bias = weight_here(b, W_NONE)};
+  return append_node(b, (ga_node){.kind = NODE_ROUTE, .as.route = as}, ROWS_TOKENS, graph_route_words(1, 1));
 }
 
 /* The architecture lists the stack, whose matrices have as many columns as x. */
@@ -246,11 +254,15 @@ static bool stack_fits(graph_builder *b, weight_id w, int64_t cols) {
                  "has experts of other columns than their input");
 }
 
+static bool is_route(const graph_builder *b, value_id v, route_kind kind) {
+  const ga_node *node = &b->graph->nodes[b->graph->values[v].producer];
+  return node->kind == NODE_ROUTE && node->as.route.kind == kind;
+}
+
 /* x has rows of that space, and route is a route. */
 static bool takes_route(graph_builder *b, value_id x, ga_row_space rows, value_id route) {
   return is_value(b, x) && is_value(b, route) &&
-         require(b, b->graph->nodes[b->graph->values[route].producer].kind == NODE_ROUTE,
-                 "has experts without a route") &&
+         require(b, is_route(b, route, ROUTE_EXPERTS), "has experts without a route") &&
          require(b, b->graph->values[x].rows == rows, "has experts of other rows than theirs");
 }
 
@@ -280,6 +292,22 @@ value_id build_expert_out(graph_builder *b, value_id x, value_id route) {
       .x = x, .route = route, .down = weight_here(b, W_DOWN_EXPERTS), .bias = expert_bias(b, W_DOWN_EXPERTS_B)};
   return append_node(b, (ga_node){.kind = NODE_EXPERT_OUT, .as.expert_out = as}, ROWS_TOKENS,
                      ga_weight_dim(&b->model->hparams, DIM_WIDTH));
+}
+
+value_id build_gated_linear(graph_builder *b, value_id x, value_id gate, weight_id w) {
+  const ga_hparams *p = &b->model->hparams;
+  if (!is_value(b, x) || !is_value(b, gate) ||
+      !require(b, is_route(b, gate, ROUTE_GATE), "has a product without a gate") ||
+      !require(b, b->graph->values[x].rows == ROWS_TOKENS, "has a gated product of some tokens alone") ||
+      !require(b, ga_arch_has_weight(p, w, b->layer) && ga_weight_specs[w].kind == KIND_MATRIX,
+               "has a gated product by no matrix of the architecture") ||
+      !require(b, ga_weight_dim(p, ga_weight_specs[w].cols) == value_cols(b, x),
+               "has a gated product of other columns than its input"))
+    return NO_VALUE;
+  const node_expert_out as = {
+      .kind = ROUTE_GATE, .x = x, .route = gate, .down = weight_here(b, w), .bias = weight_here(b, W_NONE)};
+  return append_node(b, (ga_node){.kind = NODE_EXPERT_OUT, .as.expert_out = as}, ROWS_TOKENS,
+                     ga_weight_dim(p, ga_weight_specs[w].rows));
 }
 
 /* Copies inputs and weights into the node, and checks that all are there. */

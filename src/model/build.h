@@ -25,7 +25,7 @@ value_id build_add(graph_builder *b, value_id a, value_id c);
 value_id build_rms_norm(graph_builder *b, value_id x, weight_id weight);
 /* Normalises each row of x to mean 0 and variance 1, then applies weight and bias. */
 value_id build_layer_norm(graph_builder *b, value_id x, weight_id weight, weight_id bias);
-/* Applies the RMS norm to each head of x [T, heads * D]; all heads share the weights [D]. */
+/* Applies the RMS norm to each head of x [T, heads * D]; all heads share the weights [D], W_NONE: 1. */
 value_id build_head_norm(graph_builder *b, value_id x, weight_id weight);
 /* Applies the layer norm to each head of x [T, heads * D]; each head has its own weights: [heads * D]. */
 value_id build_head_layer_norm(graph_builder *b, value_id x, weight_id weight);
@@ -49,6 +49,10 @@ value_id build_attention_bidirectional(graph_builder *b, value_id q, value_id k,
 /* Chooses the experts of each token by its logits x [T, n_experts], as hparams.router says. bias W_NONE: none. Returns
  * the route, which only nodes of experts read. */
 value_id build_route(graph_builder *b, value_id x, weight_id bias);
+/* Returns a route of all tokens to one expert, whose weights are the sigmoids of x [T, 1]. */
+value_id build_gate(graph_builder *b, value_id x);
+/* Multiplies by a matrix and by the weights of a gate: y [T, rows of w] = weight * (w x). */
+value_id build_gated_linear(graph_builder *b, value_id x, value_id gate, weight_id w);
 /* Multiplies by the stacks W_GATE_EXPERTS and W_UP_EXPERTS of the chosen experts, and adds their biases where the file
  * has them: y [T * n_chosen, F] = act(gate) * up, as hparams.expert_act says. */
 value_id build_expert_in(graph_builder *b, value_id x, value_id route, int32_t act);

@@ -164,8 +164,9 @@ static ga_status plan_declared_op(const ga_model *model, ga_ctx *ctx, const node
 }
 
 /* Plans a product by the stack w for a step of one token. */
-static ga_status plan_expert_product(const ga_model *model, ga_ctx *ctx, weight_ref w, ga_expert_form form) {
-  const ga_expert_gemm_desc d = exec_expert_desc(&model->hparams, ctx, ga_weight_at(model, w), 1, form);
+static ga_status plan_expert_product(const ga_model *model, ga_ctx *ctx, route_kind kind, weight_ref w,
+                                     ga_expert_form form) {
+  const ga_expert_gemm_desc d = exec_expert_desc(&model->hparams, ctx, kind, ga_weight_at(model, w), 1, form);
   ga_plan *plan;
   GA_TRY(ga_expert_gemm_plan(ctx, &d, &plan));
   ga_plan_destroy(plan);
@@ -177,10 +178,11 @@ static ga_status plan_node(const ga_model *model, ga_ctx *ctx, const ga_node *no
   ga_plan *plan;
   switch (node->kind) {
   case NODE_OP: return plan_declared_op(model, ctx, &node->as.op, false);
-  case NODE_EXPERT_IN: return plan_expert_product(model, ctx, node->as.expert_in.up, GA_EXPERT_IN);
-  case NODE_EXPERT_OUT: return plan_expert_product(model, ctx, node->as.expert_out.down, GA_EXPERT_OUT);
+  case NODE_EXPERT_IN: return plan_expert_product(model, ctx, ROUTE_EXPERTS, node->as.expert_in.up, GA_EXPERT_IN);
+  case NODE_EXPERT_OUT:
+    return plan_expert_product(model, ctx, node->as.expert_out.kind, node->as.expert_out.down, GA_EXPERT_OUT);
   case NODE_ROUTE: {
-    const ga_route_desc d = exec_route_desc(&model->hparams, ctx, 1, 0);
+    const ga_route_desc d = exec_route_desc(&model->hparams, ctx, node->as.route.kind, 1, 0);
     GA_TRY(ga_route_plan(ctx, &d, &plan));
     ga_plan_destroy(plan);
     return GA_OK;

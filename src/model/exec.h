@@ -39,10 +39,21 @@ typedef struct ga_step {
   const int32_t *out_rows;  /* NULL, or [n_out] rows whose logits are wanted, for steps of several tokens */
 } ga_step;
 
-/* A callback before each product of the program, except products with an attachment. x, on the device, is about to
- * be multiplied by `matrix`. It is [rows, cols], with `stride` elements between rows. */
-typedef ga_status (*exec_watch_fn)(void *user, ga_ctx *ctx, weight_id matrix, int32_t layer, const float *x,
-                                   int64_t rows, int64_t cols, int64_t stride);
+/* The input of a product: x [rows, cols], with `stride` elements between rows, is about to be multiplied by `matrix`.
+ * Arrays are on the device. */
+typedef struct exec_watched {
+  weight_id matrix;
+  int32_t layer;
+  const float *x;
+  int64_t rows, cols, stride;
+  /* Stacks of matrices; 0: one matrix. Rows are chosen by experts as ga_route has sorted them: number i of the sorted
+   * rows, of the expert by `offsets`, is row i of x, or row order[i] / top_k if order is not NULL. */
+  int32_t n_experts, top_k;
+  const int32_t *offsets, *order; /* [n_experts + 1], [sorted rows] */
+} exec_watched;
+
+/* A callback before each product of the program, except products with an attachment. */
+typedef ga_status (*exec_watch_fn)(void *user, ga_ctx *ctx, const exec_watched *product);
 
 /* A program, and the memory that its values share, except values in memory_pins. */
 typedef struct exec_program {
@@ -143,9 +154,9 @@ int64_t exec_rounded(int64_t n);
 /* Returns the description of attention over the pages of a KV cache. */
 ga_attn_desc exec_attn_desc(const ga_hparams *p, int32_t seqs, int32_t max_q, int64_t max_kv, ga_dtype kv);
 /* Returns the description of the choice of experts for so many tokens. */
-ga_route_desc exec_route_desc(const ga_hparams *p, ga_ctx *ctx, int32_t tokens, int64_t logits_stride);
-/* Returns the description of products by the stack w of the experts' matrices. */
-ga_expert_gemm_desc exec_expert_desc(const ga_hparams *p, ga_ctx *ctx, const ga_weight *w, int32_t tokens,
-                                     ga_expert_form form);
+ga_route_desc exec_route_desc(const ga_hparams *p, ga_ctx *ctx, route_kind kind, int32_t tokens, int64_t logits_stride);
+/* Returns the description of products by w, the stack of the experts' matrices, or the only expert's matrix. */
+ga_expert_gemm_desc exec_expert_desc(const ga_hparams *p, ga_ctx *ctx, route_kind kind, const ga_weight *w,
+                                     int32_t tokens, ga_expert_form form);
 
 #endif

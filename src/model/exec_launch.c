@@ -106,13 +106,21 @@ static ga_status run_norm(const ga_exec *e, const launch *l) {
   return ga_norm(e->ctx, &d, &io, NULL);
 }
 
+/* The input x of a launch's products, without the matrix and the number of rows. */
+static exec_watched watched_input(const ga_exec *e, const launch *l, value_id x) {
+  return (exec_watched){.layer = l->layer, .x = exec_rows(e, x), .cols = exec_cols(e, x), .stride = exec_stride(e, x)};
+}
+
 static ga_status watch_product(const ga_exec *e, const launch *l) {
   const launch_product *p = &l->as.product;
   GA_REQUIRE(p->norm.id == W_NONE && p->add_norm.id == W_NONE, GA_ERR_INTERNAL, "a product that is watched norms x");
-  for (int i = 0; i < p->n_matrices; i++)
-    if (p->matrix[i].weight.part == PART_WEIGHT)
-      GA_TRY(e->watch(e->watch_user, e->ctx, p->matrix[i].weight.id, l->layer, exec_rows(e, p->x), launch_rows(e, l),
-                      exec_cols(e, p->x), exec_stride(e, p->x)));
+  exec_watched w = watched_input(e, l, p->x);
+  w.rows = launch_rows(e, l);
+  for (int i = 0; i < p->n_matrices; i++) {
+    if (p->matrix[i].weight.part != PART_WEIGHT) continue;
+    w.matrix = p->matrix[i].weight.id;
+    GA_TRY(e->watch(e->watch_user, e->ctx, &w));
+  }
   return GA_OK;
 }
 
@@ -238,10 +246,17 @@ static bool sorts_experts(const ga_ctx *ctx, int32_t tokens) {
   return ga_device_works_in_calls(ctx->device) || tokens > UNSORTED;
 }
 
-ga_route_desc exec_route_desc(const ga_hparams *p, ga_ctx *ctx, int32_t tokens, int64_t logits_stride) {
+ga_route_desc exec_route_desc(const ga_hparams *p, ga_ctx *ctx, route_kind kind, int32_t tokens,
+                              int64_t logits_stride) {
   ga_route_desc d = GA_ROUTE_DESC_INIT;
   d.tokens = tokens;
   d.logits_stride = logits_stride;
+  d.flags = sorts_experts(ctx, tokens) ? GA_ROUTE_SORT : 0;
+  if (kind == ROUTE_GATE) {
+    d.n_experts = d.top_k = 1;
+    d.scores = GA_ROUTE_SIGMOID;
+    return d;
+  }
   d.n_experts = p->n_experts;
   d.top_k = p->n_experts_used;
   d.scores = p->router.scores;
@@ -251,23 +266,23 @@ ga_route_desc exec_route_desc(const ga_hparams *p, ga_ctx *ctx, int32_t tokens, 
   d.renorm = p->router.renorm;
   d.norm_eps = p->router.norm_eps;
   d.scale = p->router.scale;
-  d.flags = sorts_experts(ctx, tokens) ? GA_ROUTE_SORT : 0;
   return d;
 }
 
-ga_expert_gemm_desc exec_expert_desc(const ga_hparams *p, ga_ctx *ctx, const ga_weight *w, int32_t tokens,
-                                     ga_expert_form form) {
+ga_expert_gemm_desc exec_expert_desc(const ga_hparams *p, ga_ctx *ctx, route_kind kind, const ga_weight *w,
+                                     int32_t tokens, ga_expert_form form) {
   ga_expert_gemm_desc d = GA_EXPERT_GEMM_DESC_INIT;
   d.tokens = tokens;
   d.n = ga_weight_rows(w);
   d.k = ga_weight_cols(w);
-  d.n_experts = p->n_experts;
-  d.top_k = p->n_experts_used;
+  d.n_experts = kind == ROUTE_GATE ? 1 : p->n_experts;
+  d.top_k = kind == ROUTE_GATE ? 1 : p->n_experts_used;
   d.form = form;
   d.w_dtype = (int32_t)w->dtype;
   d.w_layout = (int32_t)w->layout;
-  d.flags = form == GA_EXPERT_IN ? GA_EXPERT_GATED : GA_EXPERT_WEIGHTS;
-  if (sorts_experts(ctx, tokens)) d.flags |= GA_EXPERT_SORTED;
+  const bool weighs_input = kind == ROUTE_EXPERTS && p->expert_act.weighs_input;
+  d.flags = (sorts_experts(ctx, tokens) ? GA_EXPERT_SORTED : 0) | (form == GA_EXPERT_IN ? GA_EXPERT_GATED : 0);
+  if (weighs_input == (form == GA_EXPERT_IN)) d.flags |= GA_EXPERT_WEIGHTS;
   return d;
 }
 
@@ -383,32 +398,59 @@ static ga_status run_all_reduce(const ga_exec *e, const launch *l) {
 }
 
 /* The arrays of a route, as they lie in its value. */
-static ga_route_io route_arrays(const ga_exec *e, value_id v) {
+static ga_route_io route_arrays(const ga_exec *e, route_kind kind, value_id v) {
   const ga_hparams *p = &e->model->hparams;
   int32_t *words = (int32_t *)(void *)exec_rows(e, v);
-  const int64_t chosen = (int64_t)e->step->n_tokens * p->n_experts_used;
+  const int64_t chosen = (int64_t)e->step->n_tokens * (kind == ROUTE_GATE ? 1 : p->n_experts_used);
   return (ga_route_io){.experts = words,
                        .weights = (float *)(void *)(words + chosen),
                        .order = words + 2 * chosen,
                        .place = words + 3 * chosen,
                        .counts = words + 4 * chosen,
-                       .offsets = words + 4 * chosen + p->n_experts};
+                       .offsets = words + 4 * chosen + (kind == ROUTE_GATE ? 1 : p->n_experts)};
 }
 
 static ga_status run_route(const ga_exec *e, const launch *l) {
   const node_route *n = &l->as.route.node;
-  const ga_route_desc d = exec_route_desc(&e->model->hparams, e->ctx, e->step->n_tokens, exec_stride(e, n->x));
-  ga_route_io io = route_arrays(e, l->as.route.y);
+  const ga_route_desc d = exec_route_desc(&e->model->hparams, e->ctx, n->kind, e->step->n_tokens, exec_stride(e, n->x));
+  ga_route_io io = route_arrays(e, n->kind, l->as.route.y);
   io.logits = exec_rows(e, n->x);
   io.bias = vector_at(e, n->bias);
   return ga_route(e->ctx, &d, &io, NULL);
 }
 
+/* The input of products by stacks, in rows of tokens for IN, in sorted rows for OUT. */
+static ga_status watch_experts(const ga_exec *e, const launch *l, value_id x, const ga_route_io *route, bool is_in,
+                               const weight_ref *stacks, int n) {
+  const ga_hparams *p = &e->model->hparams;
+  exec_watched w = watched_input(e, l, x);
+  w.n_experts = p->n_experts;
+  w.top_k = p->n_experts_used;
+  w.rows = e->step->n_tokens * (int64_t)(is_in ? 1 : w.top_k);
+  w.offsets = route->offsets;
+  w.order = is_in ? route->order : NULL;
+  for (int i = 0; i < n; i++) {
+    w.matrix = stacks[i].id;
+    GA_TRY(e->watch(e->watch_user, e->ctx, &w));
+  }
+  return GA_OK;
+}
+
+/* A gate's only expert takes all tokens: its matrix is watched as one of a plain product. */
+static ga_status watch_gated(const ga_exec *e, const launch *l, const node_expert_out *n) {
+  exec_watched w = watched_input(e, l, n->x);
+  w.rows = e->step->n_tokens;
+  w.matrix = n->down.id;
+  return e->watch(e->watch_user, e->ctx, &w);
+}
+
 static ga_status run_expert_in(const ga_exec *e, const launch *l) {
   const node_expert_in *n = &l->as.expert_in.node;
   const ga_weight *up = ga_weight_at(e->model, n->up), *gate = ga_weight_at(e->model, n->gate);
-  const ga_route_io route = route_arrays(e, n->route);
-  ga_expert_gemm_desc d = exec_expert_desc(&e->model->hparams, e->ctx, up, e->step->n_tokens, GA_EXPERT_IN);
+  const ga_route_io route = route_arrays(e, ROUTE_EXPERTS, n->route);
+  ga_expert_gemm_desc d =
+      exec_expert_desc(&e->model->hparams, e->ctx, ROUTE_EXPERTS, up, e->step->n_tokens, GA_EXPERT_IN);
+  if (e->watch) GA_TRY(watch_experts(e, l, n->x, &route, true, (const weight_ref[]){n->gate, n->up}, 2));
   d.act = n->act;
   d.clamp = e->model->hparams.expert_act.clamp;
   d.limit = e->model->hparams.expert_act.limit;
@@ -423,6 +465,7 @@ static ga_status run_expert_in(const ga_exec *e, const launch *l) {
                                 .bias = vector_at(e, n->up_bias),
                                 .bias_gate = vector_at(e, n->gate_bias),
                                 .y = exec_rows(e, l->as.expert_in.y),
+                                .weights = d.flags & GA_EXPERT_WEIGHTS ? route.weights : NULL,
                                 .experts = route.experts,
                                 .offsets = route.offsets,
                                 .order = route.order,
@@ -433,8 +476,12 @@ static ga_status run_expert_in(const ga_exec *e, const launch *l) {
 static ga_status run_expert_out(const ga_exec *e, const launch *l) {
   const launch_expert_out *o = &l->as.expert_out;
   const ga_weight *down = ga_weight_at(e->model, o->node.down);
-  const ga_route_io route = route_arrays(e, o->node.route);
-  ga_expert_gemm_desc d = exec_expert_desc(&e->model->hparams, e->ctx, down, e->step->n_tokens, GA_EXPERT_OUT);
+  const ga_route_io route = route_arrays(e, o->node.kind, o->node.route);
+  ga_expert_gemm_desc d =
+      exec_expert_desc(&e->model->hparams, e->ctx, o->node.kind, down, e->step->n_tokens, GA_EXPERT_OUT);
+  if (e->watch && o->node.kind == ROUTE_GATE) GA_TRY(watch_gated(e, l, &o->node));
+  if (e->watch && o->node.kind == ROUTE_EXPERTS)
+    GA_TRY(watch_experts(e, l, o->node.x, &route, false, &o->node.down, 1));
   if (o->residual != NO_VALUE) d.flags |= GA_EXPERT_RESIDUAL;
   if (o->node.bias.id != W_NONE) d.flags |= GA_EXPERT_BIAS;
   d.x_stride = exec_stride(e, o->node.x);
@@ -444,7 +491,7 @@ static ga_status run_expert_out(const ga_exec *e, const launch *l) {
                                 .bias = vector_at(e, o->node.bias),
                                 .y = exec_rows(e, o->y),
                                 .residual = exec_rows(e, o->residual),
-                                .weights = route.weights,
+                                .weights = d.flags & GA_EXPERT_WEIGHTS ? route.weights : NULL,
                                 .experts = route.experts,
                                 .offsets = route.offsets,
                                 .order = route.order,

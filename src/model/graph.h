@@ -116,10 +116,17 @@ typedef struct node_all_reduce {
   value_id x;
 } node_all_reduce;
 
+/* By which rules a route chooses. */
+typedef enum route_kind {
+  ROUTE_EXPERTS, /* n_chosen of n_experts, as hparams.router says */
+  ROUTE_GATE     /* one expert for all tokens; its weight is the sigmoid of its logit */
+} route_kind;
+
 /* The value of a route holds 4-byte words of several arrays of ga_route, one after the other (graph_route_words). Only
  * nodes of experts read it. */
 typedef struct node_route {
-  value_id x;      /* logits [T, n_experts] */
+  route_kind kind;
+  value_id x;      /* logits [T, n_experts]; ROUTE_GATE: [T, 1] */
   weight_ref bias; /* addends of scores, for the choice alone */
 } node_route;
 
@@ -131,8 +138,9 @@ typedef struct node_expert_in {
 } node_expert_in;
 
 typedef struct node_expert_out {
+  route_kind kind; /* kind of the route */
   value_id x, route;
-  weight_ref down; /* stack of matrices [n_experts, columns of y, columns of x] */
+  weight_ref down; /* stack of matrices [n_experts, columns of y, columns of x]; ROUTE_GATE: a matrix */
   weight_ref bias; /* [n_experts, columns of y] */
 } node_expert_out;
 

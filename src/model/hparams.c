@@ -250,6 +250,18 @@ ga_status hparams_rope(const ga_model_file *file, const char *pairs, ga_hparams 
   return GA_OK;
 }
 
+/* GGUF files state no layers: llama.cpp has every fourth. */
+ga_status hparams_rope_layers(const ga_model_file *file, ga_hparams *p) {
+  int64_t every, rotates[GA_MODEL_MAX_LAYERS];
+  const ga_meta *list = ga_model_file_meta(file, "ga.rope_layers");
+  GA_TRY(ga_model_file_int_or(file, "ga.no_rope_every", 4, 1, GA_MODEL_MAX_LAYERS, &every));
+  for (int32_t il = 0; il < p->n_layers; il++) p->no_rope[il] = (il + 1) % every == 0;
+  if (!list || (ga_meta_type_of(list) == GA_META_ARRAY && ga_meta_count(list) == 0)) return GA_OK;
+  GA_TRY(ga_model_file_ints(file, "ga.rope_layers", p->n_layers, 0, 1, rotates));
+  for (int32_t il = 0; il < p->n_layers; il++) p->no_rope[il] = !rotates[il];
+  return GA_OK;
+}
+
 /* A flag for each layer, or a number n that makes every n-th layer global. */
 static ga_status read_pattern(const ga_model_file *file, int32_t global_every, ga_hparams *p) {
   static const char key[] = "attention.sliding_window_pattern";

@@ -21,6 +21,7 @@ typedef struct ga_router {
 typedef struct ga_expert_act {
   int32_t clamp;
   float act_alpha, limit, up_offset;
+  bool weighs_input; /* a token's weights multiply the input of its experts, not their results */
 } ga_expert_act;
 
 typedef struct ga_hparams {
@@ -41,6 +42,7 @@ typedef struct ga_hparams {
   int32_t n_types;     /* rows of the table of token types that are read: 2 to score pairs of texts; 0 means 1 */
   bool has_alibi;      /* attention has ALiBi: logits fall with distance, by a slope for each head */
   bool has_head_norms; /* heads of q and k have layer norms, each with its own weights */
+  bool norms_heads;    /* heads of q and k that rotate are divided by their root mean square, without weights */
   bool is_parallel;    /* attention and feed-forward of a layer both read the layer's input, and both are added to it */
   float norm_eps, embed_scale, attn_scale, residual_scale, logit_scale;
   float attn_softcap, logit_softcap; /* soft-caps of attention's logits and of the output's; 0: none */

@@ -83,12 +83,12 @@ static ga_status llama3_factors(const ga_model_file *file, const ga_hparams *p, 
   double low, high;
   GA_TRY(float_or(file, p, "rope.scaling.low_freq_factor", 1, &low));
   GA_TRY(float_or(file, p, "rope.scaling.high_freq_factor", 4, &high));
-  GA_REQUIRE(low > 0 && high > low && r->factor >= 1, GA_ERR_FORMAT,
-             "rope scaling llama3: low %g, high %g, factor %g; need 0 < low < high, factor at least 1", low, high,
+  GA_REQUIRE(low > 0 && high >= low && r->factor >= 1, GA_ERR_FORMAT,
+             "rope scaling llama3: low %g, high %g, factor %g; need 0 < low <= high, factor at least 1", low, high,
              r->factor);
   for (int i = 0; i < p->rot_dim / 2; i++) {
     double turns = r->original_context * pow(r->base, -2.0 * i / p->rot_dim) / 6.283185307179586;
-    double keep = (turns - low) / (high - low);
+    double keep = high > low ? (turns - low) / (high - low) : turns >= low; /* Llama 4 has equal bounds */
     keep = keep < 0 ? 0 : keep > 1 ? 1 : keep;
     factors[i] = (float)(1 / (keep + (1 - keep) / r->factor));
   }
@@ -108,6 +108,7 @@ static ga_status read_scaling(const ga_model_file *file, const ga_hparams *p, ga
   char text[GA_HPARAM_KEY_BYTES];
   int32_t original;
   double multiplier = p->yarn_log_multiplier, stated = 0;
+  bool truncates;
   GA_TRY(hparams_rope_scaling(file, p, type, &stated));
   GA_TRY(hparams_original_context(file, p, &original));
   r->original_context = original;
@@ -118,6 +119,8 @@ static ga_status read_scaling(const ga_model_file *file, const ga_hparams *p, ga
   GA_REQUIRE(multiplier >= 0 && multiplier <= 100, GA_ERR_FORMAT, "%s is %g; must be 0 to 100",
              hparams_key(p, "rope.scaling.yarn_log_multiplier", text), multiplier);
   if (text_is(type, "yarn") && r->factor > 1) magnitude = 1 / (1 + 0.1 * multiplier * log(r->factor));
+  GA_TRY(ga_model_file_bool_or(file, "ga.rope_truncate", true, &truncates));
+  r->exact_bounds = !truncates;
   GA_TRY(float_or(file, p, "rope.scaling.attn_factor", magnitude, &r->attn_factor));
   GA_TRY(float_or(file, p, "rope.scaling.yarn_beta_fast", 32, &r->beta_fast));
   return float_or(file, p, "rope.scaling.yarn_beta_slow", 1, &r->beta_slow);

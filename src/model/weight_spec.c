@@ -100,29 +100,6 @@ ga_dtype ga_weight_dtype(const ga_model *model, ga_ctx *ctx, weight_kind kind, c
   return GA_F32;
 }
 
-const ga_model_tensor *ga_weight_expert(const ga_model *model, weight_id id, int32_t il, int64_t expert) {
-  static const char suffix[] = "_exps.weight";
-  const weight_spec *s = &ga_weight_specs[id];
-  const int stem = (int)(strlen(s->name) - strlen(suffix));
-  char name[GA_WEIGHT_NAME_BYTES + 24];
-  if (s->kind != KIND_STACK || stem <= 0) return NULL;
-  (void)snprintf(name, sizeof name, "blk.%d.%.*s.%lld.weight", il, stem, s->name, (long long)expert);
-  return ga_model_file_find(model->file, name);
-}
-
-bool ga_weight_joined(const ga_model *model, weight_id id, int32_t il, ga_model_tensor *out) {
-  const ga_model_tensor *first = ga_weight_expert(model, id, il, 0);
-  const int64_t n = model->hparams.n_experts;
-  if (!first || first->view.n_dims != 2) return false;
-  *out = *first;
-  out->is_aligned = false; /* it lies nowhere in one piece */
-  out->view.data = NULL;
-  out->view.n_dims = 3;
-  memcpy(out->view.dim, (int64_t[]){n, first->view.dim[0], first->view.dim[1]}, 3 * sizeof(int64_t));
-  out->bytes = first->bytes * (uint64_t)n;
-  return true;
-}
-
 int64_t ga_weight_pack_rows(const ga_weight *w) {
   const int64_t rows = ga_weight_rows(w);
   if (w->n_dims < 3) return rows;
@@ -134,10 +111,8 @@ ga_status ga_weight_describe(const ga_model *model, ga_ctx *ctx, weight_ref ref,
   const weight_kind kind = ga_weight_specs[ref.id].kind;
   char name[GA_WEIGHT_NAME_BYTES];
   const ga_model_tensor *t = ga_model_file_find(model->file, ga_weight_name(ref.id, ref.layer, name));
-  ga_model_tensor joined;
   uint64_t bytes;
   *out = (ga_weight){.n_dims = 0};
-  if (!t && ga_weight_joined(model, ref.id, ref.layer, &joined)) t = &joined;
   if (!t) return GA_OK;
   *out = ga_weight_of(&model->hparams, ref.id, ga_weight_dtype(model, ctx, kind, t));
   if (kind != KIND_MATRIX && (kind != KIND_STACK || !graph_packs_stacks(model->graph))) return GA_OK;

@@ -95,6 +95,7 @@ typedef enum weight_dim {
   X(GATE_SHARED, "ffn_gate_shexp.weight", KIND_MATRIX, DIM_SHARED_FF, DIM_WIDTH, false)   \
   X(UP_SHARED, "ffn_up_shexp.weight", KIND_MATRIX, DIM_SHARED_FF, DIM_WIDTH, false)       \
   X(DOWN_SHARED, "ffn_down_shexp.weight", KIND_MATRIX, DIM_WIDTH, DIM_SHARED_FF, false)   \
+  X(SHARED_GATE, "ffn_gate_inp_shexp.weight", KIND_MATRIX, DIM_ONE, DIM_WIDTH, false)     \
   X(LAYER_OUT_NORM, "layer_output_norm.weight", KIND_VECTOR, DIM_ONE, DIM_WIDTH, false)   \
   X(LAYER_OUT_NORM_B, "layer_output_norm.bias", KIND_VECTOR, DIM_ONE, DIM_WIDTH, false)   \
   X(POST_FFN_NORM, "post_ffw_norm.weight", KIND_VECTOR, DIM_ONE, DIM_WIDTH, true)
@@ -149,12 +150,6 @@ ga_dtype ga_weight_dtype(const ga_model *model, ga_ctx *ctx, weight_kind kind, c
 /* Returns the number of rows that ga_pack takes for a matrix, or for a whole stack of matrices. 0: it stays native,
  * because a matrix of the stack has no whole number of packed groups of rows. */
 int64_t ga_weight_pack_rows(const ga_weight *w);
-/* Finds the tensor of an expert's matrix, for files that have no stack but a tensor for each expert: ffn_gate.5 of
- * ffn_gate_exps. NULL: there is none. */
-const ga_model_tensor *ga_weight_expert(const ga_model *model, weight_id id, int32_t il, int64_t expert);
-/* Describes the stack that the tensors of all experts make, as a tensor of the file without data. Returns false if the
- * file has no tensor for the first expert. Call it for stacks that the file lacks. */
-bool ga_weight_joined(const ga_model *model, weight_id id, int32_t il, ga_model_tensor *out);
 /* Describes a tensor as it will be on ctx, before weights are loaded: without data. If the file has no such tensor,
  * *out has no dimensions. */
 GA_NODISCARD ga_status ga_weight_describe(const ga_model *model, ga_ctx *ctx, weight_ref w, ga_weight *out);

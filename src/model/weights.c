@@ -403,8 +403,8 @@ static ga_status check_shape(const ga_hparams *p, const weight_spec *spec, const
     return GA_OK;
   }
   const int64_t *d = t->view.dim;
-  /* A single row may come as a vector (token types). */
-  bool one_row = t->view.n_dims == 1 && spec->rows == DIM_TYPES && d[0] == cols;
+  /* A single row may come as a vector: token types, gates. */
+  bool one_row = t->view.n_dims == 1 && (spec->rows == DIM_TYPES || spec->rows == DIM_ONE) && d[0] == cols;
   bool fits = t->view.n_dims == 2 && (is_transposed ? d[0] == cols && d[1] == rows : d[0] == rows && d[1] == cols);
   if (spec->rows == DIM_TYPES) fits = t->view.n_dims == 2 && d[0] >= 1 && d[1] == cols;
   GA_REQUIRE(fits || one_row, GA_ERR_SHAPE, "%s has %d dimensions, the first %lld and %lld; must be [%lld, %lld]",
@@ -462,60 +462,6 @@ static ga_status load_heads(loader *l, const weight_spec *spec, const shard_cut 
   return status;
 }
 
-/* The matrices of all experts, one after the other, in memory of their own. *copy: ga_mem_free. */
-static ga_status read_matrices(const loader *l, weight_id id, int32_t il, const ga_model_tensor *joined, void **copy) {
-  const int64_t n = joined->view.dim[0];
-  const uint64_t each = joined->bytes / (uint64_t)n;
-  GA_TRY(ga_mem_alloc(joined->bytes, joined->name, copy));
-  for (int64_t e = 0; e < n; e++) {
-    const ga_model_tensor *t = ga_weight_expert(l->model, id, il, e);
-    ga_status status = GA_OK;
-    if (!t)
-      status = ga_fail(GA_ERR_FORMAT, "%s has no sibling for expert %lld; must be there for all %lld experts",
-                       joined->name, (long long)e, (long long)n);
-    else if (t->view.dtype != joined->view.dtype || t->bytes != each || t->view.n_dims != 2 ||
-             t->view.dim[0] != joined->view.dim[1])
-      status = ga_fail(GA_ERR_SHAPE, "%s differs from %s in shape or type; must be alike", t->name, joined->name);
-    if (status == GA_OK) status = ga_model_file_read(l->model->file, t, 0, (char *)*copy + (uint64_t)e * each, each);
-    if (status != GA_OK) {
-      ga_mem_free(*copy);
-      return status;
-    }
-    if (is_host(l)) ga_model_file_forget(l->model->file, t);
-  }
-  return GA_OK;
-}
-
-/* Loads a stack from the tensors of its experts. *found is false where the file lacks the first. */
-static ga_status load_joined_stack(loader *l, weight_id id, int32_t il, ga_weight *slot, bool *found) {
-  const ga_hparams *p = &l->model->hparams;
-  ga_model_tensor joined;
-  void *copy;
-  *found = ga_weight_joined(l->model, id, il, &joined);
-  if (!*found) return GA_OK;
-  GA_TRY(check_stack_shape(p, id, &joined));
-  GA_TRY(check_weight_dtype(&ga_weight_specs[id], &joined));
-  GA_REQUIRE(!ga_dtype_is_read_only(joined.view.dtype), GA_ERR_UNSUPPORTED,
-             "%s is %s, which becomes q8_0; GA does that for whole stacks alone", joined.name,
-             ga_dtype_name(joined.view.dtype));
-  *slot = ga_weight_of(p, id, joined.view.dtype);
-  const int64_t rows = graph_packs_stacks(l->model->graph) ? ga_weight_pack_rows(slot) : 0;
-  ga_weight all = weight_matrix(slot->dims[0] * ga_weight_rows(slot), ga_weight_cols(slot), slot->dtype);
-  GA_TRY(read_matrices(l, id, il, &joined, &copy));
-  ga_status status = GA_OK;
-  if (rows) {
-    status = store_matrix(l, &joined, copy, &all);
-    slot->data = all.data;
-    slot->layout = all.layout;
-  } else {
-    void *device;
-    status = upload(l, copy, joined.bytes, &device);
-    if (status == GA_OK) slot->data = device;
-  }
-  ga_mem_free(copy);
-  return status == GA_OK ? tell(l, joined.bytes) : status;
-}
-
 static ga_status load_one(loader *l, const weight_use *use, int32_t il) {
   const ga_hparams *p = &l->model->whole;
   const weight_spec *spec = &ga_weight_specs[use->id];
@@ -526,8 +472,6 @@ static ga_status load_one(loader *l, const weight_use *use, int32_t il) {
     bool found = false;
     if (spec->kind == KIND_VECTOR && spec->rows == DIM_HEAD)
       GA_TRY(load_heads(l, spec, &cut, il, ga_weight_slot(l->model, use->id, il), &found));
-    if (spec->kind == KIND_STACK)
-      GA_TRY(load_joined_stack(l, use->id, il, ga_weight_slot(l->model, use->id, il), &found));
     GA_REQUIRE(found || use->optional, GA_ERR_FORMAT, "tensor %s is missing; %s needs it", name, p->arch->name);
     return GA_OK;
   }
@@ -604,14 +548,11 @@ static ga_status load_alibi(loader *l) {
 }
 
 /* What a spec's tensor takes at ctx. */
-static ga_status need_of(const ga_model *model, ga_ctx *ctx, weight_id id, int32_t il, const char *name,
-                         ga_weight_need *need) {
+static ga_status need_of(const ga_model *model, ga_ctx *ctx, weight_id id, const char *name, ga_weight_need *need) {
   const weight_spec *spec = &ga_weight_specs[id];
   const bool is_cut = weight_cut(model, id).is_cut;
   const ga_model_tensor *t = ga_model_file_find(model->file, name);
-  ga_model_tensor joined;
   ga_layout layout = GA_LAYOUT_NATIVE;
-  if (!t && ga_weight_joined(model, id, il, &joined)) t = &joined;
   if (!t) return GA_OK; /* loading says whether it may be missing */
   const ga_dtype stored = spec->kind == KIND_VECTOR ? t->view.dtype : ga_weight_dtype(model, ctx, spec->kind, t);
   const ga_weight w = ga_weight_of(&model->hparams, id, stored);
@@ -648,11 +589,11 @@ ga_status ga_weights_need(const ga_model *model, ga_ctx *ctx, int32_t il, ga_wei
   *out = (ga_weight_need){0};
   for (size_t i = 0; i < p->arch->n_weights; i++) {
     const weight_id id = p->arch->weights[i].id;
-    if (stands_at(p, id, il)) GA_TRY(need_of(model, ctx, id, il, ga_weight_name(id, il, name), out));
+    if (stands_at(p, id, il)) GA_TRY(need_of(model, ctx, id, ga_weight_name(id, il, name), out));
   }
   const bool tied = ga_arch_weight(p->arch, W_OUTPUT) && !ga_model_file_find(model->file, "output.weight");
   if (il < p->n_layers || !tied) return GA_OK;
-  return need_of(model, ctx, W_OUTPUT, il, "token_embd.weight", out);
+  return need_of(model, ctx, W_OUTPUT, "token_embd.weight", out);
 }
 
 static void count_totals(ga_model *model, loader *l) {

@@ -70,21 +70,21 @@ static ga_status op_workspace(const ga_model *model, ga_ctx *ctx, const node_op 
   return GA_OK;
 }
 
-static ga_status expert_workspace(const ga_model *model, ga_ctx *ctx, weight_ref ref, ga_expert_form form,
-                                  int32_t tokens, uint64_t *bytes) {
+static ga_status expert_workspace(const ga_model *model, ga_ctx *ctx, route_kind kind, weight_ref ref,
+                                  ga_expert_form form, int32_t tokens, uint64_t *bytes) {
   ga_weight w;
   ga_plan *plan;
   GA_TRY(ga_weight_describe(model, ctx, ref, &w));
   if (!w.n_dims) return GA_OK; /* loading says that it is missing */
-  const ga_expert_gemm_desc d = exec_expert_desc(&model->hparams, ctx, &w, tokens, form);
+  const ga_expert_gemm_desc d = exec_expert_desc(&model->hparams, ctx, kind, &w, tokens, form);
   const ga_status status = ga_expert_gemm_plan(ctx, &d, &plan);
   GA_REQUIRE(status == GA_OK || status == GA_ERR_UNSUPPORTED, status, "%s", ga_error_text());
   raise_bytes(status, plan, bytes);
   return GA_OK;
 }
 
-static ga_status route_workspace(const ga_model *model, ga_ctx *ctx, int32_t tokens, uint64_t *bytes) {
-  const ga_route_desc d = exec_route_desc(&model->hparams, ctx, tokens, 0);
+static ga_status route_workspace(const ga_model *model, ga_ctx *ctx, route_kind kind, int32_t tokens, uint64_t *bytes) {
+  const ga_route_desc d = exec_route_desc(&model->hparams, ctx, kind, tokens, 0);
   ga_plan *plan;
   const ga_status status = ga_route_plan(ctx, &d, &plan);
   GA_REQUIRE(status == GA_OK || status == GA_ERR_UNSUPPORTED, status, "%s", ga_error_text());
@@ -99,11 +99,12 @@ static ga_status nodes_workspace(const ga_model *model, ga_ctx *ctx, const ga_se
   for (int32_t i = 0; i < model->graph->n_nodes; i++) {
     const ga_node *node = &model->graph->nodes[i];
     if (node->kind == NODE_OP) GA_TRY(op_workspace(model, ctx, &node->as.op, tokens, bytes));
-    if (node->kind == NODE_ROUTE) GA_TRY(route_workspace(model, ctx, tokens, bytes));
+    if (node->kind == NODE_ROUTE) GA_TRY(route_workspace(model, ctx, node->as.route.kind, tokens, bytes));
     if (node->kind == NODE_EXPERT_IN)
-      GA_TRY(expert_workspace(model, ctx, node->as.expert_in.up, GA_EXPERT_IN, tokens, bytes));
+      GA_TRY(expert_workspace(model, ctx, ROUTE_EXPERTS, node->as.expert_in.up, GA_EXPERT_IN, tokens, bytes));
     if (node->kind == NODE_EXPERT_OUT)
-      GA_TRY(expert_workspace(model, ctx, node->as.expert_out.down, GA_EXPERT_OUT, tokens, bytes));
+      GA_TRY(expert_workspace(model, ctx, node->as.expert_out.kind, node->as.expert_out.down, GA_EXPERT_OUT, tokens,
+                              bytes));
     if (node->kind != NODE_ATTENTION || !node->as.attention.has_memory || has_attention) continue;
     GA_TRY(attention_workspace(model, ctx, sizes, tokens, bytes));
     has_attention = true;

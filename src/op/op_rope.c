@@ -45,6 +45,9 @@ static ga_status check_params(const ga_rope_params *p) {
   for (int i = 0; i < 3; i++)
     GA_REQUIRE(more[i] >= 0 && more[i] <= (double)FLT_MAX, GA_ERR_ARG,
                "rope: %s is %g; must be finite and not negative", names[i], more[i]);
+  GA_REQUIRE(p->exact_bounds == 0 || p->exact_bounds == 1, GA_ERR_ARG, "rope: exact_bounds is %d; must be 0 or 1",
+             p->exact_bounds);
+  GA_REQUIRE(p->reserved == 0, GA_ERR_ARG, "rope: reserved is %d; must be 0", p->reserved);
   for (int i = 0; p->freq_factors && i < p->rot_dim / 2; i++)
     GA_REQUIRE(p->freq_factors[i] > 0 && isfinite(p->freq_factors[i]), GA_ERR_ARG,
                "rope: freq_factors[%d] is %g; must be above 0 and finite", i, (double)p->freq_factors[i]);
@@ -62,8 +65,10 @@ ga_status ga_rope_freqs(const ga_rope_params *params, float *inv_freq, float *ma
   const bool yarn = p->scaling == GA_ROPE_SCALE_YARN;
   double low = 0, high = 0;
   if (yarn) {
-    low = fmax(floor(yarn_dim(p, p->beta_fast > 0 ? p->beta_fast : 32)), 0);
-    high = fmin(ceil(yarn_dim(p, p->beta_slow > 0 ? p->beta_slow : 1)), p->rot_dim - 1);
+    low = yarn_dim(p, p->beta_fast > 0 ? p->beta_fast : 32);
+    high = yarn_dim(p, p->beta_slow > 0 ? p->beta_slow : 1);
+    low = fmax(p->exact_bounds ? low : floor(low), 0);
+    high = fmin(p->exact_bounds ? high : ceil(high), p->rot_dim - 1);
   }
   for (int i = 0; i < p->rot_dim / 2; i++) {
     double f = pow(p->base, -2.0 * i / p->rot_dim);

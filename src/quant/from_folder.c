@@ -21,6 +21,11 @@ static bool text_meta_is(const rewrite *r, const char *key, const char *want) {
          !memcmp(text.data, want, text.bytes);
 }
 
+static bool bool_meta_is_false(const rewrite *r, const char *key) {
+  bool flag;
+  return ga_model_file_bool_or(r->file, key, true, &flag) == GA_OK && !flag;
+}
+
 static bool arch_meta_is(const rewrite *r, const char *key, const char *want) {
   char full[128];
   (void)snprintf(full, sizeof full, "%s.%s", r->model.arch, key);
@@ -129,8 +134,8 @@ static ga_status folder_heads_of(const rewrite *r, folder_heads *out) {
   (void)snprintf(key, sizeof key, "%s.attention.key_length", r->model.arch);
   GA_TRY(ga_model_file_int_or(r->file, key, width / out->n, 1, 1 << 20, &out->dim));
   GA_TRY(ga_model_file_float_or(r->file, "ga.rope_fraction", 1, &part)); /* above 0, at most 1: file/hf_config.c */
-  out->rotated = (int64_t)(part * (double)out->dim);
-  return GA_OK;
+  (void)snprintf(key, sizeof key, "%s.rope.dimension_count", r->model.arch);
+  return ga_model_file_int_or(r->file, key, (int64_t)(part * (double)out->dim), 0, out->dim, &out->rotated);
 }
 
 /* GGUF states what longrope multiplies sine and cosine by; config.json may leave it to the lengths of contexts (arXiv
@@ -165,8 +170,19 @@ static ga_status check_layers_that_rotate(const rewrite *r) {
                "'no_rope_layers': layer %lld is %lld; GGUF files can have only 0 at every fourth layer, else 1",
                (long long)il, (long long)rotates);
   }
-  GA_REQUIRE(list || every == 4, GA_ERR_UNSUPPORTED, "'no_rope_layer_interval' is %lld; GGUF files can have only 4",
-             (long long)every);
+  GA_REQUIRE((list && ga_meta_count(list)) || every == 4, GA_ERR_UNSUPPORTED,
+             "'no_rope_layer_interval' is %lld; GGUF files can have only 4", (long long)every);
+  return GA_OK;
+}
+
+/* GGUF has no key for it: readers norm heads of Llama 4 unless the model has 128 experts. */
+static ga_status check_norms_of_heads(const rewrite *r) {
+  const bool usual = r->model.experts != 128;
+  bool norms;
+  if (strcmp(r->model.arch, "llama4") != 0) return GA_OK;
+  GA_TRY(ga_model_file_bool_or(r->file, "ga.head_norms", usual, &norms));
+  GA_REQUIRE(norms == usual, GA_ERR_UNSUPPORTED, "'use_qk_norm' is %s with %lld experts; GGUF files can have only %s",
+             norms ? "true" : "false", (long long)r->model.experts, usual ? "true" : "false");
   return GA_OK;
 }
 
@@ -178,13 +194,12 @@ ga_status rewrite_put_folder_keys(rewrite *r) {
   GA_REQUIRE(!ga_model_file_meta(r->file, GA_EMBEDDING_MODULES), GA_ERR_UNSUPPORTED,
              "modules.json: GGUF files have pooling by mean, CLS or last token alone, and no Dense or Normalize before "
              "one");
-  GA_REQUIRE(!ga_model_file_find(r->file, "blk.0.ffn_gate.0.weight"), GA_ERR_UNSUPPORTED,
-             "layers with a tensor for each expert, which are not joined into stacks; take the model's GGUF file");
   for (int64_t i = 0; i < ga_model_file_meta_count(r->file); i++) {
     const ga_meta *meta = ga_model_file_meta_at(r->file, i);
     if (!is_folders_own(r, ga_meta_key(meta))) GA_TRY(put_folder_meta(r, meta));
   }
   if (text_meta_is(r, "ga.activation", "gelu_fast")) ga_gguf_put_text(r->writer, "ga.activation", "gelu_fast");
+  if (bool_meta_is_false(r, "ga.rope_truncate")) ga_gguf_put_bool(r->writer, "ga.rope_truncate", false);
   ga_gguf_put_text(r->writer, "general.type", "model");
   if (!ga_model_file_meta(r->file, "general.name")) put_folder_name(r);
   folder_heads heads;
@@ -192,10 +207,11 @@ ga_status rewrite_put_folder_keys(rewrite *r) {
   (void)snprintf(key, sizeof key, "%s.rope.freq_base", r->model.arch);
   if (ga_model_file_meta(r->file, key)) {
     (void)snprintf(key, sizeof key, "%s.rope.dimension_count", r->model.arch);
-    ga_gguf_put_int(r->writer, key, GA_META_U32, heads.rotated);
+    if (!ga_model_file_meta(r->file, key)) ga_gguf_put_int(r->writer, key, GA_META_U32, heads.rotated);
   }
   GA_TRY(put_longrope_magnitude(r));
   GA_TRY(check_layers_that_rotate(r));
+  GA_TRY(check_norms_of_heads(r));
   const ga_model_tensor *embd = ga_model_file_find(r->file, "token_embd.weight");
   GA_REQUIRE(embd && embd->view.n_dims == 2, GA_ERR_FORMAT, "token_embd.weight is %s; must be a matrix",
              embd ? "no matrix" : "missing");
@@ -206,7 +222,7 @@ ga_status rewrite_put_folder_keys(rewrite *r) {
 
 /* Architectures whose queries and keys GGUF has in other pairs than folders. */
 static bool has_other_pairs(const char *arch) {
-  static const char *const those[] = {"llama", "granite", "smollm3", "mistral3"};
+  static const char *const those[] = {"llama", "granite", "granitemoe", "smollm3", "mistral3"};
   for (size_t i = 0; i < GA_COUNT_OF(those); i++)
     if (!strcmp(arch, those[i])) return true;
   return false;
@@ -256,6 +272,7 @@ static bool is_transposed(const rewrite *r, const char *name) {
 
 /* Codes whose scales lie in other tensors, which are left out, would be written as if they were the weights. */
 static ga_status check_weight_type(ga_dtype dtype) {
+  if (dtype == GA_MXFP4) return GA_OK; /* made of codes and scales when the folder was opened */
   GA_REQUIRE(dtype != GA_E4M3 && dtype != GA_E5M2, GA_ERR_UNSUPPORTED,
              "is %s: weights in FP8 are not converted; take the model's files in bf16 or f16", ga_dtype_name(dtype));
   GA_REQUIRE(dtype == GA_F32 || dtype == GA_F16 || dtype == GA_BF16 || dtype == GA_F64, GA_ERR_UNSUPPORTED,
@@ -275,10 +292,17 @@ static bool is_of_one_head(const char *name) {
   return false;
 }
 
+/* Layers after the last predict further tokens: nothing here reads them. */
+static bool is_past_layers(const rewrite *r, const char *name) {
+  const int64_t il = !strncmp(name, "blk.", 4) ? strtol(name + 4, NULL, 10) : -1;
+  return il >= 0 && r->model.layers > 0 && il >= r->model.layers;
+}
+
 ga_status rewrite_layout(const rewrite *r, rewrite_tensor *t) {
   bool plus_one = false;
   t->left_out = !strcmp(t->from->name, t->from->source_name); /* no table names it: nothing here reads it */
   t->left_out = t->left_out || is_of_one_head(t->name);       /* one for all heads is made of them */
+  t->left_out = t->left_out || is_past_layers(r, t->name);
   if (t->left_out) return GA_OK;
   GA_TRY(check_weight_type(t->from->view.dtype));
   GA_TRY(ga_model_file_bool_or(r->file, "ga.norm_plus_one", false, &plus_one));
@@ -310,12 +334,12 @@ static ga_status llama3_divisors(const rewrite *r, int64_t n, float *out) {
   GA_TRY(ga_model_file_int(r->file, key, 1, 1 << 30, &original));
   (void)snprintf(key, sizeof key, "%s.rope.scaling.original_context_length", r->model.arch);
   GA_TRY(ga_model_file_int_or(r->file, key, original, 1, 1 << 30, &original));
-  GA_REQUIRE(v[0] >= 1 && v[1] > 0 && v[2] > v[1], GA_ERR_FORMAT,
-             "rope scaling llama3: factor %g, low %g, high %g; need factor at least 1, 0 < low < high", v[0], v[1],
+  GA_REQUIRE(v[0] >= 1 && v[1] > 0 && v[2] >= v[1], GA_ERR_FORMAT,
+             "rope scaling llama3: factor %g, low %g, high %g; need factor at least 1, 0 < low <= high", v[0], v[1],
              v[2]);
   for (int64_t i = 0; i < n; i++) {
     const double turns = (double)original * pow(base, -(double)i / (double)n) / 6.283185307179586;
-    double keep = (turns - v[1]) / (v[2] - v[1]);
+    double keep = v[2] > v[1] ? (turns - v[1]) / (v[2] - v[1]) : turns >= v[1];
     keep = keep < 0 ? 0 : keep > 1 ? 1 : keep;
     out[i] = (float)(1 / (keep + (1 - keep) / v[0]));
   }

@@ -69,22 +69,31 @@ static ga_status read_floats(const quant_importance *imp, const char *name, cons
   return ga_model_file_read(imp->file, t, 0, out, (size_t)n * sizeof *out);
 }
 
-ga_status quant_importance_of(const quant_importance *imp, const char *name, int64_t cols, float *out, bool *found) {
-  float count = 0;
-  *found = false;
-  bool has_count, has_sums;
-  GA_TRY(read_floats(imp, name, ".counts", 1, &count, &has_count));
-  GA_REQUIRE(count >= 0 && isfinite(count), GA_ERR_FORMAT, "importance matrix: %s.counts is %g; must be at least 0",
-             name, (double)count);
-  if (!has_count || count == 0) return GA_OK;
-  GA_TRY(read_floats(imp, name, ".in_sum2", cols, out, &has_sums));
-  GA_REQUIRE(has_sums, GA_ERR_FORMAT, "importance matrix: %s.counts without %s.in_sum2", name, name);
+/* Divides the sums of a matrix by the number of its inputs. */
+static ga_status divide_sums(const char *name, int64_t matrix, float count, int64_t cols, float *out) {
   for (int64_t i = 0; i < cols; i++) {
     GA_REQUIRE(out[i] >= 0 && isfinite(out[i]), GA_ERR_FORMAT,
-               "importance matrix: %s.in_sum2 element %lld is %g; must be finite and at least 0", name, (long long)i,
-               (double)out[i]);
-    out[i] /= count;
+               "importance matrix: %s.in_sum2 element %lld is %g; must be finite and at least 0", name,
+               (long long)(matrix * cols + i), (double)out[i]);
+    if (count > 0) out[i] /= count;
   }
+  return GA_OK;
+}
+
+ga_status quant_importance_of(const quant_importance *imp, const char *name, int64_t matrices, int64_t cols,
+                              float *counts, float *out, bool *found) {
+  bool has_counts, has_sums, is_seen = false;
+  *found = false;
+  GA_TRY(read_floats(imp, name, ".counts", matrices, counts, &has_counts));
+  for (int64_t m = 0; has_counts && m < matrices; m++) {
+    GA_REQUIRE(counts[m] >= 0 && isfinite(counts[m]), GA_ERR_FORMAT,
+               "importance matrix: %s.counts is %g; must be at least 0", name, (double)counts[m]);
+    is_seen = is_seen || counts[m] > 0;
+  }
+  if (!is_seen) return GA_OK;
+  GA_TRY(read_floats(imp, name, ".in_sum2", matrices * cols, out, &has_sums));
+  GA_REQUIRE(has_sums, GA_ERR_FORMAT, "importance matrix: %s.counts without %s.in_sum2", name, name);
+  for (int64_t m = 0; m < matrices; m++) GA_TRY(divide_sums(name, m, counts[m], cols, out + m * cols));
   *found = true;
   return GA_OK;
 }

@@ -13,13 +13,13 @@
 #include "base/text.h"
 
 static const quant_mixture mixtures[] = {
-    {"f32", GA_F32, 0},      {"f16", GA_F16, 1},          {"bf16", GA_BF16, 32},     {"q8_0", GA_Q8_0, 7},
-    {"q4_0", GA_Q4_0, 2},    {"q4_1", GA_Q4_1, 3},        {"q5_0", GA_Q5_0, 8},      {"q5_1", GA_Q5_1, 9},
-    {"q2_k", GA_Q2_K, 10},   {"q2_k_s", GA_Q2_K, 21},     {"q3_k_s", GA_Q3_K, 11},   {"q3_k_m", GA_Q3_K, 12},
-    {"q3_k_l", GA_Q3_K, 13}, {"q4_k_s", GA_Q4_K, 14},     {"q4_k_m", GA_Q4_K, 15},   {"q5_k_s", GA_Q5_K, 16},
-    {"q5_k_m", GA_Q5_K, 17}, {"q6_k", GA_Q6_K, 18},       {"iq4_nl", GA_IQ4_NL, 25}, {"iq4_xs", GA_IQ4_XS, 30},
-    {"mxfp4", GA_MXFP4, 38}, {"copy", GA_DTYPE_NONE, -1}, {"q3_k", GA_Q3_K, 12},     {"q4_k", GA_Q4_K, 15},
-    {"q5_k", GA_Q5_K, 17}, /* llama.cpp's short names */
+    {"f32", GA_F32, 0},      {"f16", GA_F16, 1},         {"bf16", GA_BF16, 32},       {"q8_0", GA_Q8_0, 7},
+    {"q4_0", GA_Q4_0, 2},    {"q4_1", GA_Q4_1, 3},       {"q5_0", GA_Q5_0, 8},        {"q5_1", GA_Q5_1, 9},
+    {"q2_k", GA_Q2_K, 10},   {"q2_k_s", GA_Q2_K, 21},    {"q3_k_s", GA_Q3_K, 11},     {"q3_k_m", GA_Q3_K, 12},
+    {"q3_k_l", GA_Q3_K, 13}, {"q4_k_s", GA_Q4_K, 14},    {"q4_k_m", GA_Q4_K, 15},     {"q5_k_s", GA_Q5_K, 16},
+    {"q5_k_m", GA_Q5_K, 17}, {"q6_k", GA_Q6_K, 18},      {"iq4_nl", GA_IQ4_NL, 25},   {"iq4_xs", GA_IQ4_XS, 30},
+    {"mxfp4", GA_MXFP4, 38}, {"mxfp4_moe", GA_Q8_0, 38}, {"copy", GA_DTYPE_NONE, -1}, {"q3_k", GA_Q3_K, 12},
+    {"q4_k", GA_Q4_K, 15},   {"q5_k", GA_Q5_K, 17}, /* llama.cpp's short names */
 };
 
 const quant_mixture *quant_mixture_at(int at) {
@@ -117,14 +117,29 @@ static int64_t layer_of_name(const char *name, const char **rest) {
   return il;
 }
 
+/* Rules for ffn_down hold for the experts' and for the shared feed-forward's second matrix, too. */
 static bool tensor_is(const char *rest, const char *tensor) {
+  static const char *const ends[] = {".weight", "_exps.weight", "_shexp.weight"};
   const size_t n = strlen(tensor);
-  return !strncmp(rest, tensor, n) && !strcmp(rest + n, ".weight");
+  for (size_t i = 0; i < GA_COUNT_OF(ends); i++)
+    if (!strncmp(rest, tensor, n) && !strcmp(rest + n, ends[i])) return true;
+  return false;
+}
+
+/* Models with eight experts have small attention beside them: it gets more bits. */
+static ga_dtype type_beside_eight(const char *mixture, ga_dtype most, const char *rest, ga_dtype ruled) {
+  static const char *const with_output[] = {"q2_k", "q3_k_s", "q3_k_m", "q4_k_s", "q4_k_m", "iq4_nl", "iq4_xs"};
+  if (tensor_is(rest, "attn_v") || tensor_is(rest, "attn_k")) return GA_Q8_0;
+  if (!tensor_is(rest, "attn_output")) return ruled;
+  for (size_t i = 0; i < GA_COUNT_OF(with_output); i++)
+    if (!strcmp(mixture, with_output[i])) return GA_Q5_K;
+  return most;
 }
 
 static ga_dtype ruled_type(const char *mixture, ga_dtype most, const quant_model *m, const char *name) {
   const char *rest = NULL;
   const int64_t il = layer_of_name(name, &rest);
+  const ga_dtype usual = most;
   for (size_t i = 0; il >= 0 && i < GA_COUNT_OF(rules); i++) {
     const mix_rule *r = &rules[i];
     if (!strcmp(r->mixture, mixture) && tensor_is(rest, r->tensor) && layer_fits(r->layers, m, il))
@@ -136,7 +151,7 @@ static ga_dtype ruled_type(const char *mixture, ga_dtype most, const quant_model
   /* Models of 80 layers share values among 8 query heads: they are small, and cost little. */
   const bool is_70b = m->layers == 80 && !strcmp(m->arch, "llama");
   if (il >= 0 && is_70b && tensor_is(rest, "attn_v") && (most == GA_Q3_K || most == GA_Q4_K)) return GA_Q5_K;
-  return most;
+  return il >= 0 && m->experts == 8 ? type_beside_eight(mixture, usual, rest, most) : most;
 }
 
 bool quant_is_matrix(const char *name, int32_t n_dims) {
@@ -158,6 +173,7 @@ ga_dtype quant_wanted(const quant_mixture *mix, const quant_model *m, const char
   if (mix->most == GA_DTYPE_NONE) return from;
   if (!ga_dtype_info(mix->most)->is_quant || m->pure) return mix->most;
   const char *head = m->has_output ? "output.weight" : "token_embd.weight";
+  if (!strcmp(mix->name, "mxfp4_moe")) return ga_ends_with(name, "_exps.weight") ? GA_MXFP4 : GA_Q8_0;
   if (!strcmp(name, head)) return mix->most == GA_Q8_0 || mix->most == GA_MXFP4 ? GA_Q8_0 : GA_Q6_K;
   return ruled_type(long_name(mix), mix->most, m, name);
 }

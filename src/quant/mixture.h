@@ -13,7 +13,7 @@ typedef struct quant_mixture {
 /* Properties of a model on which the rules of mixtures depend. */
 typedef struct quant_model {
   char arch[64];
-  int64_t layers, heads_per_kv;
+  int64_t layers, heads_per_kv, experts;
   bool has_output; /* the output head is a matrix of its own, not the embedding */
   bool has_importance;
   bool pure; /* all matrices get one type, without rules */

@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/log.h"
 #include "base/mem.h"
 #include "base/sized.h"
 #include "base/status.h"
@@ -97,11 +98,15 @@ static ga_status read_model_facts(rewrite *r) {
   kv = heads;
   (void)snprintf(key, sizeof key, "%s.attention.head_count_kv", r->model.arch);
   if ((meta = ga_model_file_meta(r->file, key)) && ga_meta_count(meta)) GA_TRY(ga_meta_int(meta, 0, &kv));
+  (void)snprintf(key, sizeof key, "%s.expert_count", r->model.arch);
+  GA_TRY(ga_model_file_int_or(r->file, key, 0, 0, 1 << 20, &r->model.experts));
   r->model.heads_per_kv = kv > 0 ? heads / kv : 1;
   r->model.has_output = ga_model_file_find(r->file, "output.weight") != NULL;
   r->model.has_importance = r->importance != NULL;
   return GA_OK;
 }
+
+enum { NAMED_EXPERTS = 12 /* the most that a warning names */ };
 
 /* The type that a tensor gets. Vectors and the like stay; a folder's become f32, as llama.cpp wants them. */
 static void choose_type(const rewrite *r, rewrite_tensor *t) {
@@ -116,13 +121,32 @@ static void choose_type(const rewrite *r, rewrite_tensor *t) {
   t->view.dtype = t->wanted == from && t->change == CHANGE_NONE ? from : quant_fallback(t->wanted, t->cols);
 }
 
+/* Names the matrices of a stack that the importance matrix never saw. */
+static void warn_unseen(const rewrite_tensor *t) {
+  char text[128] = "";
+  int64_t n = 0;
+  for (int64_t m = 0; m < t->matrices; m++) {
+    const size_t at = strlen(text);
+    if (t->inputs[m] > 0) continue;
+    if (n++ < NAMED_EXPERTS) (void)snprintf(text + at, sizeof text - at, "%s%lld", at ? ", " : "", (long long)m);
+  }
+  if (n)
+    ga_log(GA_LOG_WARN,
+           "%s: the importance matrix has no input of %s %s%s (%lld of %lld); errors there are not weighted", t->name,
+           n == 1 ? "expert" : "experts", text, n > NAMED_EXPERTS ? ", ..." : "", (long long)n, (long long)t->matrices);
+}
+
 static ga_status find_weight(rewrite *r, rewrite_tensor *t) {
   void *p;
   bool found;
   if (!r->importance || !ga_dtype_info(t->view.dtype)->is_quant || t->view.dtype == t->from->view.dtype) return GA_OK;
-  GA_TRY(ga_arena_alloc(&r->arena, (size_t)t->cols * sizeof(float), &p));
-  GA_TRY(quant_importance_of(r->importance, t->name, t->cols, p, &found));
-  if (found) t->weight = p;
+  GA_TRY(ga_arena_alloc(&r->arena, (size_t)t->matrices * sizeof(float), &p));
+  t->inputs = p;
+  GA_TRY(ga_arena_alloc(&r->arena, (size_t)(t->matrices * t->cols) * sizeof(float), &p));
+  GA_TRY(quant_importance_of(r->importance, t->name, t->matrices, t->cols, t->inputs, p, &found));
+  if (!found) return GA_OK;
+  t->weight = p;
+  if (t->matrices > 1) warn_unseen(t);
   return GA_OK;
 }
 
@@ -135,6 +159,7 @@ static ga_status plan_tensor(rewrite *r, const ga_model_tensor *from) {
   t->rows = 1;
   t->cols = t->view.dim[n - 1];
   for (int32_t i = 0; i < n - 1; i++) t->rows *= t->view.dim[i];
+  t->matrices = n == 3 && t->view.dim[0] > 0 ? t->view.dim[0] : 1;
   if (n == 1 && (t->change == CHANGE_PAIRS || t->change == CHANGE_SPLIT))
     t->rows = t->cols, t->cols = 1; /* a bias: one element for each row */
   if (t->left_out) return GA_OK;
@@ -204,7 +229,7 @@ ga_status ga_quantize_file(const char *in, const char *out, const ga_quantize_op
   GA_REQUIRE(*out, GA_ERR_ARG, "quantize: out is empty; must name a file");
   GA_TRY(GA_SIZED_TAKE("quantize: options", ga_quantize_options, options, &o));
   rewrite r = {.progress = o.progress, .user = o.user};
-  ga_arena_init(&r.arena, (size_t)1 << 30);
+  ga_arena_init(&r.arena, (size_t)1 << 34); /* importance of all experts */
   const ga_status status = rewrite_file(&r, in, out, &o);
   ga_gguf_writer_destroy(r.writer);
   ga_quantizer_destroy(r.q);

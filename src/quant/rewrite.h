@@ -31,9 +31,12 @@ typedef struct rewrite_tensor {
   rewrite_change change;
   int64_t rows, cols; /* dimensions of the new tensor */
   int64_t head_rows;  /* CHANGE_PAIRS, CHANGE_SPLIT: rows of a head */
-  float *weight;      /* [cols] weights of errors, from the importance matrix; NULL: none */
-  bool left_out;      /* the tensor is not written */
-  uint64_t bytes_to;  /* bytes of the new tensor */
+  /* [matrices, cols] weights of errors of each matrix, from the importance matrix; NULL: none */
+  float *weight;
+  float *inputs;     /* with weight: [matrices] number of inputs that each matrix had; 0: its errors are not weighted */
+  int64_t matrices;  /* 1, or number of matrices of a stack, which have rows / matrices rows each */
+  bool left_out;     /* the tensor is not written */
+  uint64_t bytes_to; /* bytes of the new tensor */
 } rewrite_tensor;
 
 typedef struct rewrite {

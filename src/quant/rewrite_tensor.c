@@ -128,14 +128,16 @@ static bool is_copied(const rewrite_tensor *t) {
 static ga_status make_piece(rewrite *r, const rewrite_tensor *t) {
   ga_quantize_desc d = GA_QUANTIZE_DESC_INIT;
   uint64_t bytes;
-  d.rows = ga_min_i64(r->piece_rows, t->rows - r->next_row);
+  const int64_t each = t->weight ? t->rows / t->matrices : t->rows, matrix = t->weight ? r->next_row / each : 0;
+  const float *weight = t->weight && t->inputs[matrix] > 0 ? t->weight + matrix * t->cols : NULL;
+  d.rows = ga_min_i64(r->piece_rows, each * (matrix + 1) - r->next_row); /* of one matrix, whose weights they share */
   d.cols = t->cols;
   d.dtype = (int32_t)t->view.dtype;
   GA_REQUIRE(d.rows > 0, GA_ERR_INTERNAL, "more bytes than rows");
   GA_TRY(read_result_rows(r, t, r->next_row, d.rows));
   GA_TRY(ga_quantize_bytes(&d, &bytes));
   GA_TRY(need_piece(r, bytes));
-  const ga_status status = ga_quantize_rows(r->q, &d, r->values, t->weight, r->piece);
+  const ga_status status = ga_quantize_rows(r->q, &d, r->values, weight, r->piece);
   if (status != GA_OK) return ga_fail_in(status, "rows from %lld on", (long long)r->next_row);
   r->next_row += d.rows;
   r->piece_bytes = bytes;

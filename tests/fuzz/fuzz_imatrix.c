@@ -14,15 +14,17 @@ static void ask_for(const quant_importance *imp, const ga_model_tensor *t) {
   if (n <= 8 || n >= sizeof name || t->view.n_dims < 1 || strcmp(t->name + n - 8, ".in_sum2") != 0) return;
   memcpy(name, t->name, n - 8);
   name[n - 8] = 0;
-  const int64_t cols = t->view.dim[t->view.n_dims - 1];
-  float *out = malloc((size_t)(cols ? cols : 1) * sizeof *out);
-  if (out && cols) {
-    const ga_status status = quant_importance_of(imp, name, cols, out, &found);
+  const int64_t cols = t->view.dim[t->view.n_dims - 1], matrices = t->view.n_dims == 2 ? t->view.dim[0] : 1;
+  if (!cols || !matrices) return;
+  float *out = malloc((size_t)(cols * matrices) * sizeof *out), *counts = malloc((size_t)matrices * sizeof *counts);
+  if (out && counts) {
+    const ga_status status = quant_importance_of(imp, name, matrices, cols, counts, out, &found);
     if (status == GA_OK && found)
-      for (int64_t i = 0; i < cols; i++)
+      for (int64_t i = 0; i < cols * matrices; i++)
         if (!(out[i] >= 0)) abort();
   }
   free(out);
+  free(counts);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {

@@ -110,6 +110,37 @@ MODELS = {
                                                  llama_4_scaling_beta=0.1))),
 }
 
+EXPERTS = dict(DECODER, intermediate_size=32, tie_word_embeddings=False, pad_token_id=None, bos_token_id=None, eos_token_id=None)
+ROUTED = dict(n_routed_experts=8, num_experts_per_tok=3, moe_intermediate_size=32, n_group=2, topk_group=1, first_k_dense_replace=1,
+              routed_scaling_factor=1.7, norm_topk_prob=True)
+GPT_OSS = dict(EXPERTS, head_dim=32, num_local_experts=4, num_experts_per_tok=2, sliding_window=8,
+               max_position_embeddings=128, rope_parameters=dict(YARN, rope_theta=150000.0, beta_fast=32.0, beta_slow=1.0, truncate=False))
+# Model types with experts, whose folders transformers writes as their checkpoints are. gpt_oss_mxfp4: see with_mxfp4.
+MODELS |= {
+    "gpt_oss_folder": lambda: hf.GptOssForCausalLM(hf.GptOssConfig(**GPT_OSS)),
+    "gpt_oss_mxfp4": lambda: hf.GptOssForCausalLM(hf.GptOssConfig(**GPT_OSS)),
+    "qwen2moe_folder": lambda: hf.Qwen2MoeForCausalLM(
+        hf.Qwen2MoeConfig(**EXPERTS, num_experts=6, num_experts_per_tok=2, moe_intermediate_size=32, shared_expert_intermediate_size=48)),
+    "granitemoe_folder": lambda: hf.GraniteMoeForCausalLM(
+        hf.GraniteMoeConfig(**EXPERTS, num_local_experts=6, num_experts_per_tok=2, embedding_multiplier=3.0, residual_multiplier=0.4,
+                            attention_multiplier=0.15, logits_scaling=5.0)),
+    "glm4_moe_folder": lambda: hf.Glm4MoeForCausalLM(
+        hf.Glm4MoeConfig(**EXPERTS, **ROUTED, head_dim=32, attention_bias=True, use_qk_norm=True, num_mtp_layers=0)),
+    "dots1_folder": lambda: hf.Dots1ForCausalLM(hf.Dots1Config(**EXPERTS, **ROUTED, n_shared_experts=2, head_dim=32, sliding_window=None)),
+    "ernie4_5_moe_folder": lambda: hf.Ernie4_5_MoeForCausalLM(
+        hf.Ernie4_5_MoeConfig(**dict(EXPERTS, num_hidden_layers=4), moe_num_experts=6, moe_k=2, moe_intermediate_size=32,
+                              moe_num_shared_experts=2, moe_layer_start_index=1, moe_layer_interval=2)),
+    "hunyuan_moe_folder": lambda: hf.HunYuanMoEV1ForCausalLM(
+        hf.HunYuanMoEV1Config(**EXPERTS, num_experts=6, moe_topk=[2, 2], head_dim=32,
+                              rope_parameters=dict(rope_type="dynamic", rope_theta=1e4, factor=1.0, alpha=8.0))),
+    "llama4_folder": lambda: hf.Llama4ForCausalLM(
+        hf.Llama4TextConfig(**dict(EXPERTS, num_hidden_layers=4), intermediate_size_mlp=48, head_dim=16, num_local_experts=4,
+                            num_experts_per_tok=1, interleave_moe_layer_step=2, no_rope_layers=[],
+                            rope_parameters=dict(LLAMA3, rope_theta=5e5, low_freq_factor=1.0, high_freq_factor=1.0))),
+    "minimax_m2_folder": lambda: hf.MiniMaxM2ForCausalLM(
+        hf.MiniMaxM2Config(**EXPERTS, num_local_experts=6, num_experts_per_tok=2, head_dim=32, rotary_dim=16)),
+}
+
 NUMPY = dict(DECODER, hidden_act="silu", rms_norm_eps=1e-5, rope_theta=10000.0, tie_word_embeddings=False)
 CONFIGS = {
     "olmo2": dict(NUMPY, model_type="olmo2", attention_bias=False, rope_theta=500000.0),
@@ -136,6 +167,38 @@ def shake(model):
         scale = 0.3 if p.dim() == 1 else 0.6 / p.shape[-1] ** 0.5 * 2
         base = 1.0 if p.dim() == 1 and "norm" in name.lower() and name.endswith("weight") and "gemma" not in type(model).__name__.lower() else 0.0
         p.data = base + scale * torch.randn(p.shape, generator=generator)
+    for name, p in sorted(model.named_buffers()):  # of the choice of experts alone
+        if name.endswith("e_score_correction_bias"):
+            p.copy_(0.2 * torch.randn(p.shape, generator=generator))
+
+
+def with_mxfp4(model, folder):
+    """Experts' matrices become random ones of MXFP4, in the file as published checkpoints have them: codes of two values in a byte, and a scale
+    for each 32 columns."""
+    from safetensors.torch import load_file, save_file
+    generator = torch.Generator().manual_seed(3)
+    values = torch.tensor([0, 0.5, 1, 1.5, 2, 3, 4, 6, -0.0, -0.5, -1, -1.5, -2, -3, -4, -6])
+    path = os.path.join(folder, "model.safetensors")
+    tensors = load_file(path)
+    for name, p in list(model.named_parameters()):
+        if not name.endswith(("gate_up_proj", "down_proj")):
+            continue
+        experts, cols, rows = p.shape  # [experts, in, out]
+        blocks = torch.randint(0, 256, (experts, rows, cols // 32, 16), generator=generator, dtype=torch.uint8)
+        scales = torch.randint(122, 127, (experts, rows, cols // 32), generator=generator, dtype=torch.uint8)
+        pairs = torch.stack([values[(blocks & 15).long()], values[(blocks >> 4).long()]], -1)  # [.., 16, 2]
+        matrix = pairs.reshape(experts, rows, cols // 32, 32) * torch.exp2(scales.float() - 127)[..., None]
+        p.data = matrix.reshape(experts, rows, cols).transpose(1, 2).contiguous()
+        del tensors[name]
+        tensors |= {name + "_blocks": blocks, name + "_scales": scales}
+    save_file(tensors, path, {"format": "pt"})
+    config = os.path.join(folder, "config.json")
+    with open(config) as f:
+        fields = json.load(f)
+    fields["quantization_config"] = {"quant_method": "mxfp4", "modules_to_not_convert": ["model.layers.*.self_attn", "model.layers.*.mlp.router"]}
+    with open(config, "w") as f:
+        json.dump(fields, f, indent=2, sort_keys=True)
+        f.write("\n")
 
 
 def line(word, values):
@@ -159,7 +222,10 @@ def by_transformers(name, folder):
         path = os.path.join(folder, extra)
         if os.path.exists(path):
             os.remove(path)
+    if name == "gpt_oss_mxfp4":
+        with_mxfp4(model, folder)
     model = model.double()
+    model.config._experts_implementation = "eager"  # the other ways have no f64
     with torch.no_grad():
         out = model(torch.tensor([IDS]))
     by = f"transformers {hf.__version__}, torch {torch.__version__}"

@@ -49,6 +49,9 @@ GA_NODISCARD ga_status hparams_sizes(const ga_model_file *file, ga_hparams *p);
 /* Reads the parameters of RoPE. pairs: "norm" or "neox", the elements that are rotated together unless the file says
  * otherwise. */
 GA_NODISCARD ga_status hparams_rope(const ga_model_file *file, const char *pairs, ga_hparams *p);
+/* Reads which layers have no rotary embedding. If the file does not list them, it is every fourth, or every n-th as a
+ * folder states. */
+GA_NODISCARD ga_status hparams_rope_layers(const ga_model_file *file, ga_hparams *p);
 /* Reads the size of the sliding window, and which layers use it (local layers). If the file has no window, its size is
  * `fallback`; 0: no window. If the file does not list the layers, all are local except every global_every-th. */
 GA_NODISCARD ga_status hparams_windows(const ga_model_file *file, int32_t fallback, int32_t global_every,

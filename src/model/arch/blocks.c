@@ -95,7 +95,8 @@ bool block_has_weight(const ga_hparams *p, weight_id id, int32_t layer) {
   case W_DOWN_EXPERTS: return has_experts;
   case W_GATE_SHARED:
   case W_UP_SHARED:
-  case W_DOWN_SHARED: return has_experts && p->shared_ff_width > 0;
+  case W_DOWN_SHARED:
+  case W_SHARED_GATE: return has_experts && p->shared_ff_width > 0;
   default: return true;
   }
 }
@@ -106,7 +107,11 @@ value_id block_expert_layer(graph_builder *b, value_id h, int32_t act) {
   const value_id y = block_experts(b, h, act);
   if (!p->shared_ff_width) return y;
   const value_id gate = build_linear(b, h, W_GATE_SHARED, W_NONE), up = build_linear(b, h, W_UP_SHARED, W_NONE);
-  return build_add(b, y, build_linear(b, build_gated_act(b, act, gate, up), W_DOWN_SHARED, W_NONE));
+  const value_id shared = build_gated_act(b, act, gate, up); /* [T, F] */
+  if (build_if_present(b, W_SHARED_GATE) == W_NONE)
+    return build_add(b, y, build_linear(b, shared, W_DOWN_SHARED, W_NONE));
+  const value_id weight = build_gate(b, build_linear(b, h, W_SHARED_GATE, W_NONE)); /* sigmoid of [T, 1] */
+  return build_add(b, y, build_gated_linear(b, shared, weight, W_DOWN_SHARED));
 }
 
 /* --- layers --- */

@@ -45,8 +45,8 @@ bool block_layer_has_experts(const ga_hparams *p, int32_t layer);
 /* ga_arch_desc.has_weight of architectures whose layers have experts, a feed-forward beside them, or one feed-forward
  * in their place. */
 bool block_has_weight(const ga_hparams *p, weight_id id, int32_t layer);
-/* Returns [T, d] = what the layer's feed-forward adds for h [T, d]: experts and the feed-forward that tokens share, or
- * one feed-forward. */
+/* Returns [T, d] = what the layer's feed-forward adds for h [T, d]: experts and the feed-forward that tokens share,
+ * multiplied by the sigmoid of W_SHARED_GATE h if the file has that; or one feed-forward. */
 value_id block_expert_layer(graph_builder *b, value_id h, int32_t act);
 
 /* Appends a decoder layer with layer norms before attention and before an ungated feed-forward: x [T, d] -> [T, d]. */

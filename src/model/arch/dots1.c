@@ -20,8 +20,11 @@ static void build_dots1(graph_builder *b) {
 }
 
 static ga_status read_dots1(const ga_model_file *file, ga_hparams *p) {
-  static const ga_router router = {
-      .scores = GA_ROUTE_SIGMOID, .renorm = GA_ROUTE_RENORM_SUM, .norm_eps = 1e-20f, .scale = 1};
+  static const ga_router router = {.scores = GA_ROUTE_SIGMOID,
+                                   .group_score = GA_ROUTE_GROUP_SUM2,
+                                   .renorm = GA_ROUTE_RENORM_SUM,
+                                   .norm_eps = 1e-20f,
+                                   .scale = 1};
   GA_TRY(hparams_sizes(file, p));
   GA_TRY(hparams_rope(file, "neox", p));
   GA_TRY(hparams_vocab(file, p));

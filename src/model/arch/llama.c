@@ -82,23 +82,21 @@ static ga_status read_granite(const ga_model_file *file, ga_hparams *p) {
   return GA_OK;
 }
 
-/* A token's weights are the softmax over its chosen experts. */
+/* A token's weights are the softmax over its chosen experts. Files of the same name may have a feed-forward that tokens
+ * share beside them (GraniteMoeShared), which GA does not have. */
 static ga_status read_granitemoe(const ga_model_file *file, ga_hparams *p) {
   static const ga_router router = {.scores = GA_ROUTE_SOFTMAX_CHOSEN, .scale = 1};
+  int32_t shared;
   GA_TRY(read_granite(file, p));
+  GA_TRY(hparams_int(file, p, "expert_shared_feed_forward_length", 0, 0, 1 << 22, &shared));
+  GA_REQUIRE(!shared, GA_ERR_UNSUPPORTED,
+             "granitemoe.expert_shared_feed_forward_length is %d; GA has only models where it is absent or 0", shared);
   return hparams_router(file, &router, p);
 }
 
-/* GGUF files state no layers: llama.cpp has every fourth. */
 static ga_status read_smollm3(const ga_model_file *file, ga_hparams *p) {
-  int64_t every, rotates[GA_MODEL_MAX_LAYERS];
   GA_TRY(read_with(file, "norm", p));
-  GA_TRY(ga_model_file_int_or(file, "ga.no_rope_every", 4, 1, GA_MODEL_MAX_LAYERS, &every));
-  for (int32_t il = 0; il < p->n_layers; il++) p->no_rope[il] = (il + 1) % every == 0;
-  if (!ga_model_file_meta(file, "ga.rope_layers")) return GA_OK;
-  GA_TRY(ga_model_file_ints(file, "ga.rope_layers", p->n_layers, 0, 1, rotates));
-  for (int32_t il = 0; il < p->n_layers; il++) p->no_rope[il] = !rotates[il];
-  return GA_OK;
+  return hparams_rope_layers(file, p);
 }
 
 /* Ministral 3 multiplies queries by 1 + scale * ln(1 + floor(position / n)), with the context n of its first training:

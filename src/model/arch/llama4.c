@@ -1,0 +1,68 @@
+/* Llama 4's text (Meta 2025): three of four layers rotate q and k and then divide their heads by their root mean
+ * square; the fourth does neither. A token's experts, one in published models, take its input multiplied by the sigmoid
+ * of their logits, beside a feed-forward that all tokens take. Experts may be in every n-th layer alone.
+ *
+ * Layers that rotate attend within chunks of 8192 tokens, the others scale queries from position 8191 on. GA takes
+ * texts up to there, where neither changes anything. */
+#include "base/status.h"
+#include "ga/experts.h"
+#include "ga/gemm.h"
+#include "model/arch/arch.h"
+#include "model/arch/blocks.h"
+
+enum {
+  PLAIN_TOKENS = 8191,       /* the largest context without chunks and without scales of queries */
+  EXPERTS_WITHOUT_NORM = 128 /* models with so many experts do not norm heads, where files do not state it */
+};
+
+static value_id llama4_layer(graph_builder *b, value_id x) {
+  const ga_hparams *p = &b->model->hparams;
+  block_qkv t = block_qkv_of(b, build_rms_norm(b, x, W_ATTN_NORM));
+  if (!p->no_rope[b->layer]) block_rotate(b, &t, false);
+  if (!p->no_rope[b->layer] && p->norms_heads) {
+    t.q = build_head_norm(b, t.q, W_NONE);
+    t.k = build_head_norm(b, t.k, W_NONE);
+  }
+  x = build_add(b, x, block_attention(b, t, 0, 1));
+  return build_add(b, x, block_expert_layer(b, build_rms_norm(b, x, W_FFN_NORM), GA_ACT_SILU));
+}
+
+static void build_llama4(graph_builder *b) {
+  const value_id x = build_embed(b, W_TOKEN_EMBD, IDS_TOKENS, 1); /* x [T, d] = E[ids] */
+  block_rms_head(b, block_layers(b, x, llama4_layer), 1);
+}
+
+static ga_status read_llama4(const ga_model_file *file, ga_hparams *p) {
+  static const ga_router router = {.scores = GA_ROUTE_SIGMOID, .scale = 1};
+  GA_TRY(hparams_sizes(file, p));
+  GA_TRY(hparams_rope(file, "norm", p));
+  GA_TRY(hparams_vocab(file, p));
+  GA_TRY(hparams_router(file, &router, p));
+  p->expert_act.weighs_input = true;
+  GA_TRY(hparams_expert_layers(file, p));
+  if (!p->shared_ff_width) p->shared_ff_width = p->expert_ff_width; /* files need not state it */
+  GA_TRY(hparams_rope_layers(file, p));
+  GA_TRY(ga_model_file_bool_or(file, "ga.head_norms", p->n_experts != EXPERTS_WITHOUT_NORM, &p->norms_heads));
+  if (p->context > PLAIN_TOKENS) p->context = PLAIN_TOKENS;
+  p->context_most = p->context;
+  return hparams_eps(file, "attention.layer_norm_rms_epsilon", p);
+}
+
+static const weight_use llama4_weights[] = {
+    {W_TOKEN_EMBD, REQUIRED},  {W_OUTPUT_NORM, REQUIRED},
+    {W_OUTPUT, OPTIONAL},      {W_ATTN_NORM, REQUIRED},
+    {W_Q, REQUIRED},           {W_K, REQUIRED},
+    {W_V, REQUIRED},           {W_O, REQUIRED},
+    {W_FFN_NORM, REQUIRED},    {W_GATE, REQUIRED},
+    {W_UP, REQUIRED},          {W_DOWN, REQUIRED},
+    {W_ROUTER, REQUIRED},      {W_GATE_EXPERTS, REQUIRED},
+    {W_UP_EXPERTS, REQUIRED},  {W_DOWN_EXPERTS, REQUIRED},
+    {W_GATE_SHARED, REQUIRED}, {W_UP_SHARED, REQUIRED},
+    {W_DOWN_SHARED, REQUIRED},
+};
+const ga_arch_desc ga_arch_llama4 = {.name = "llama4",
+                                     .weights = llama4_weights,
+                                     .n_weights = GA_COUNT_OF(llama4_weights),
+                                     .has_weight = block_has_weight,
+                                     .read = read_llama4,
+                                     .build = build_llama4};
