@@ -1,5 +1,5 @@
-/* Latent attention by hand: packed sequences, pages, causal rows, LSE, NaN that stays in its sequence; descriptions and
- * calls that are refused. */
+/* Latent attention and the rows of its cache by hand: packed sequences, pages, causal rows, LSE, NaN that stays in its
+ * sequence; descriptions and calls that are refused. */
 #include <math.h>
 #include <stdio.h>
 
@@ -190,6 +190,79 @@ static void test_lengths_are_checked(void **state) {
   ga_ctx_destroy(ctx);
 }
 
+/* --- rows of the cache --- */
+
+static ga_mla_store_desc store_desc_of_test(void) {
+  ga_mla_store_desc d = GA_MLA_STORE_DESC_INIT;
+  d.tokens = 2, d.slots = 3;
+  d.v_dim = 2, d.rot_dim = 4;
+  d.kv_dtype = GA_F32;
+  d.magnitude = 2;
+  return d;
+}
+
+static void refused_store(ga_ctx *ctx, ga_mla_store_desc d, ga_status want, const char *text) {
+  ga_plan *plan;
+  const ga_status got = ga_mla_store_plan(ctx, &d, &plan);
+  assert_plan_refused(got, plan, want, text);
+}
+
+static void stored_rows(ga_ctx *ctx) {
+  static const float x[2][6] = {{3, 4, 1, 2, 3, 4}, {9, 9, 9, 9, 9, 9}}, norm[2] = {10, -1};
+  static const float freq[2] = {1.57079632679f, 0};
+  static const int32_t slots[2] = {1, -1}, positions[2] = {1, 0};
+  float cache[3][6];
+  for (int i = 0; i < 18; i++) (&cache[0][0])[i] = 7;
+  ga_mla_store_desc d = store_desc_of_test();
+  ga_mla_store_io io = {.x = x, .norm = norm, .slot = slots, .positions = positions, .inv_freq = freq, .cache = cache};
+  if (ga_mla_store(ctx, &d, &io, NULL) != GA_OK) fail_msg("%s", ga_error_text());
+  const double rms = sqrt(12.5);
+  const double turned[6] = {30 / rms, -4 / rms, -4, 2, 6, 8}; /* a quarter turn of (1, 2), none of (3, 4) */
+  for (int i = 0; i < 6; i++) {
+    assert_as_by_hand(cache[1][i], turned[i], "cache");
+    assert_true(cache[0][i] == 7 && cache[2][i] == 7);
+  }
+  d.pairs = GA_ROPE_NEOX, io.norm = NULL;
+  if (ga_mla_store(ctx, &d, &io, NULL) != GA_OK) fail_msg("%s", ga_error_text());
+  const double apart[6] = {3, 4, -6, 4, 2, 8}; /* (1, 3) and (2, 4) are pairs */
+  for (int i = 0; i < 6; i++) assert_as_by_hand(cache[1][i], apart[i], "cache of neox");
+}
+
+static void refused_stores(ga_ctx *ctx) {
+  ga_mla_store_desc d = store_desc_of_test();
+  d.rot_dim = 3;
+  refused_store(ctx, d, GA_ERR_SHAPE, "mla_store: rot_dim is 3 with v_dim 2; must be even, and their sum at most 1024");
+  d.rot_dim = 4, d.v_dim = 1022;
+  refused_store(ctx, d, GA_ERR_SHAPE, "mla_store: rot_dim is 4 with v_dim 1022; must be even");
+  d.v_dim = 0;
+  refused_store(ctx, d, GA_ERR_SHAPE, "mla_store: v_dim is 0; must be 1 to 1024");
+  d.v_dim = 2, d.kv_dtype = GA_Q8_0;
+  refused_store(ctx, d, GA_ERR_DTYPE, "mla_store: kv_dtype is q8_0; allowed: f32, f16, bf16");
+  d.kv_dtype = GA_F32, d.norm_eps = -1;
+  refused_store(ctx, d, GA_ERR_ARG, "mla_store: norm_eps is -1");
+  d.norm_eps = 0;
+  static const float x[12] = {0}, freq[2] = {0};
+  static const int32_t slots[2] = {0, 3}, positions[2] = {0};
+  float cache[18] = {7};
+  ga_mla_store_io io = {.x = x, .slot = slots, .inv_freq = freq, .cache = cache};
+  assert_int_equal(ga_mla_store(ctx, &d, &io, NULL), GA_ERR_ARG);
+  assert_string_equal(ga_error_text(), "mla_store: positions is null");
+  io.positions = positions;
+  assert_int_equal(ga_mla_store(ctx, &d, &io, NULL), GA_ERR_ARG);
+  assert_non_null(strstr(ga_error_text(), "slot[1] is 3; must be -1 to 2"));
+  assert_true(cache[0] == 7); /* nothing is written */
+}
+
+static void look_at_stores(ga_ctx *ctx) {
+  stored_rows(ctx);
+  refused_stores(ctx);
+}
+
+static void test_rows_are_stored(void **state) {
+  (void)state;
+  on_ref_and_cpu(look_at_stores);
+}
+
 /* --- the same bits alone and among others --- */
 
 enum { LONG = 700, NEW = 20, WIDE = 40, WIDE_VALUES = 32 };
@@ -238,7 +311,7 @@ static void test_rows_are_invariant(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_latent_attention),
-                                     cmocka_unit_test(test_lengths_are_checked),
+                                     cmocka_unit_test(test_lengths_are_checked), cmocka_unit_test(test_rows_are_stored),
                                      cmocka_unit_test(test_rows_are_invariant)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

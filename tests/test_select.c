@@ -253,6 +253,10 @@ static void select_mlas(void) {
     (void)snprintf(text, sizeof text, "q=%lld kv=4096 flags=%u", (long long)d.max_q, d.flags);
     put_selection(GA_OP_mla, &d, text);
   }
+  ga_mla_store_desc store = GA_MLA_STORE_DESC_INIT;
+  store.tokens = 1, store.slots = 64;
+  store.v_dim = 512, store.rot_dim = 64, store.x_stride = 576;
+  put_selection(GA_OP_mla_store, &store, "rows");
 }
 
 static void others(void) {

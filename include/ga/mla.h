@@ -1,4 +1,5 @@
-/* GA, multi-head latent attention (MLA): ga_mla attends over a cache of latent vectors (arXiv 2405.04434).
+/* GA, multi-head latent attention (MLA): ga_mla attends over a cache of latent vectors (arXiv 2405.04434), which
+ * ga_mla_store fills.
  *
  * A token's row of the cache has two parts, which all heads share: its latent vector c, normalised, of v_dim elements,
  * and its rotated key r, of head_dim - v_dim elements. For DeepSeek V2 and V3 that is 512 + 64 = 576. A layer's keys
@@ -16,7 +17,7 @@
 #ifndef GA_MLA_H
 #define GA_MLA_H
 
-#include "ga/ctx.h"
+#include "ga/layer.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -73,6 +74,41 @@ typedef struct ga_mla_io {
 
 GA_DECLARE_OP(mla)
 /* --- end of src/op/mla.toml --- */
+
+/* --- src/op/mla_store.toml: desc io functions --- */
+/* Stores rows of new tokens in a latent cache, as ga_mla reads it: cache[slot[t]] = [norm(c), rope(r)] of X[t] = [c,
+ * r]. The RMS norm divides the latent vector c by sqrt(mean of its squares + norm_eps) and multiplies it by io.norm.
+ * The key r is rotated as ga_rope rotates a head. Results are rounded once. */
+typedef struct ga_mla_store_desc {
+  size_t struct_size;
+  /* numbers of new tokens and of slots of the cache. The number of a slot is page * page_size + offset in the page */
+  int64_t tokens, slots;
+  int64_t x_stride; /* elements between rows of X; 0 = contiguous */
+  int32_t v_dim;    /* elements of the latent vector, 1 to 1024 */
+  int32_t rot_dim;  /* elements of the rotated key, even; v_dim + rot_dim is at most 1024 */
+  int32_t pairs;    /* ga_rope_pairs */
+  int32_t x_dtype;  /* ga_dtype of X: f32, f16, bf16 */
+  int32_t kv_dtype; /* ga_dtype of the cache: f32, f16, bf16 */
+  float norm_eps;   /* with io.norm: addend of the mean of squares */
+  float magnitude;  /* factor by which cos and sin are multiplied */
+  int32_t reserved; /* must be 0 */
+} ga_mla_store_desc;
+#define GA_MLA_STORE_DESC_INIT \
+  { sizeof(ga_mla_store_desc), 0, 0, 0, 0, 0, 0, GA_F32, GA_BF16, 0.0f, 1.0f, 0 }
+
+typedef struct ga_mla_store_io {
+  const void *x;     /* [tokens, v_dim + rot_dim] */
+  const float *norm; /* [v_dim] factors of the norm; NULL = c is stored as it is */
+  /* [tokens] slot of each token; -1 = do not store the token. No slot may occur twice. Only CPU contexts check slots:
+   * GA_ERR_ARG names the first bad slot */
+  const int32_t *slot;
+  const int32_t *positions; /* with rot_dim: [tokens] position of each token */
+  const float *inv_freq;    /* with rot_dim: [rot_dim / 2] frequencies, see ga_rope_freqs */
+  void *cache;              /* [slots, v_dim + rot_dim], contiguous */
+} ga_mla_store_io;
+
+GA_DECLARE_OP(mla_store)
+/* --- end of src/op/mla_store.toml --- */
 
 #ifdef __cplusplus
 }
