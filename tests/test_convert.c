@@ -168,8 +168,15 @@ static bool has_experts(const char *arch) {
   return !strcmp(arch, "qwen3_moe") || !strcmp(arch, "mixtral_folder") || !strcmp(arch, "olmoe_folder");
 }
 
+/* Folders whose keys and values are in one matrix behind a latent vector. */
+static bool has_latent_attention(const char *arch) { return !strncmp(arch, "deepseek", 8); }
+
 static void check_convert(const char *arch) {
   fill_folder(arch);
+  if (has_latent_attention(arch)) {
+    assert_error(convert("f32"), GA_ERR_UNSUPPORTED, "latent attention, whose kv_b_proj is not split");
+    return;
+  }
   if (has_experts(arch)) {
     assert_error(convert("f32"), GA_ERR_UNSUPPORTED, "layers with a tensor for each expert");
     return;

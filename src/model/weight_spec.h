@@ -11,8 +11,12 @@ typedef enum weight_kind {
   KIND_VECTOR,
   KIND_TABLE,
   /* a stack of matrices, one for each expert: [n_experts, rows, columns]; only declared ops read stacks */
-  KIND_STACK
+  KIND_STACK,
+  /* a stack of matrices, one for each head: [n_heads, rows, columns]; only declared ops read it */
+  KIND_HEADS
 } weight_kind;
+
+static inline bool weight_is_stack(weight_kind kind) { return kind == KIND_STACK || kind == KIND_HEADS; }
 
 /* The sizes that occur in shapes of tensors. */
 typedef enum weight_dim {
@@ -32,7 +36,12 @@ typedef enum weight_dim {
   DIM_TYPES,
   DIM_EXPERTS,
   DIM_EXPERT_FF,
-  DIM_SHARED_FF
+  DIM_SHARED_FF,
+  DIM_LATENT,     /* the latent vector of keys and values */
+  DIM_LATENT_ROW, /* the same, and the rotated key that heads share */
+  DIM_Q_LATENT,   /* the latent vector of queries */
+  DIM_NOPE,       /* the elements of a head of q that do not rotate */
+  DIM_V_HEAD      /* a head of v */
 } weight_dim;
 
 /* Tensors of the whole model. X has the id, name, kind, rows, columns (vectors have columns only), and whether the
@@ -82,6 +91,13 @@ typedef enum weight_dim {
   X(GATE_B, "ffn_gate.bias", KIND_VECTOR, DIM_ONE, DIM_FF, false)                         \
   X(UP_B, "ffn_up.bias", KIND_VECTOR, DIM_ONE, DIM_FF, false)                             \
   X(DOWN_B, "ffn_down.bias", KIND_VECTOR, DIM_ONE, DIM_WIDTH, false)                      \
+  X(Q_DOWN, "attn_q_a.weight", KIND_MATRIX, DIM_Q_LATENT, DIM_WIDTH, false)               \
+  X(Q_DOWN_NORM, "attn_q_a_norm.weight", KIND_VECTOR, DIM_ONE, DIM_Q_LATENT, true)        \
+  X(Q_UP, "attn_q_b.weight", KIND_MATRIX, DIM_Q, DIM_Q_LATENT, false)                     \
+  X(KV_DOWN, "attn_kv_a_mqa.weight", KIND_MATRIX, DIM_LATENT_ROW, DIM_WIDTH, false)       \
+  X(KV_DOWN_NORM, "attn_kv_a_norm.weight", KIND_VECTOR, DIM_ONE, DIM_LATENT, true)        \
+  X(K_UP, "attn_k_b.weight", KIND_HEADS, DIM_LATENT, DIM_NOPE, false)                     \
+  X(V_UP, "attn_v_b.weight", KIND_HEADS, DIM_V_HEAD, DIM_LATENT, false)                   \
   X(SINKS, "attn_sinks.weight", KIND_VECTOR, DIM_ONE, DIM_HEADS, false)                   \
   X(ROUTER, "ffn_gate_inp.weight", KIND_MATRIX, DIM_EXPERTS, DIM_WIDTH, false)            \
   X(ROUTER_B, "ffn_gate_inp.bias", KIND_VECTOR, DIM_ONE, DIM_EXPERTS, false)              \
@@ -152,8 +168,9 @@ int64_t ga_weight_pack_rows(const ga_weight *w);
 /* Finds the tensor of an expert's matrix, for files that have no stack but a tensor for each expert: ffn_gate.5 of
  * ffn_gate_exps. NULL: there is none. */
 const ga_model_tensor *ga_weight_expert(const ga_model *model, weight_id id, int32_t il, int64_t expert);
-/* Describes the stack that the tensors of all experts make, as a tensor of the file without data. Returns false if the
- * file has no tensor for the first expert. Call it for stacks that the file lacks. */
+/* Describes a stack that other tensors of the file make, as a tensor of the file without data: the tensors of all
+ * experts, or attn_kv_b, which has the rows of K_UP and V_UP. Returns false if the file has no such tensors. Call it
+ * for stacks that the file lacks. */
 bool ga_weight_joined(const ga_model *model, weight_id id, int32_t il, ga_model_tensor *out);
 /* Describes a tensor as it will be on ctx, before weights are loaded: without data. If the file has no such tensor,
  * *out has no dimensions. */

@@ -12,6 +12,7 @@
 #include "base/status.h"
 #include "ga/gemm.h"
 #include "model/arch/arch.h"
+#include "model/kv_split.h"
 #include "model/pass/shard.h"
 #include "model/promote.h"
 #include "model/upload.h"
@@ -486,11 +487,12 @@ static ga_status read_matrices(const loader *l, weight_id id, int32_t il, const 
   return GA_OK;
 }
 
-/* Loads a stack from the tensors of its experts. *found is false where the file lacks the first. */
+/* Loads a stack from the tensors of its experts, or from attn_kv_b. *found is false where the file lacks the first. */
 static ga_status load_joined_stack(loader *l, weight_id id, int32_t il, ga_weight *slot, bool *found) {
   const ga_hparams *p = &l->model->hparams;
   ga_model_tensor joined;
   void *copy;
+  if (ga_weight_specs[id].kind == KIND_HEADS) GA_TRY(kv_split_check(l->model, il));
   *found = ga_weight_joined(l->model, id, il, &joined);
   if (!*found) return GA_OK;
   GA_TRY(check_stack_shape(p, id, &joined));
@@ -501,7 +503,9 @@ static ga_status load_joined_stack(loader *l, weight_id id, int32_t il, ga_weigh
   *slot = ga_weight_of(p, id, joined.view.dtype);
   const int64_t rows = graph_packs_stacks(l->model->graph) ? ga_weight_pack_rows(slot) : 0;
   ga_weight all = weight_matrix(slot->dims[0] * ga_weight_rows(slot), ga_weight_cols(slot), slot->dtype);
-  GA_TRY(read_matrices(l, id, il, &joined, &copy));
+  GA_TRY(ga_weight_specs[id].kind == KIND_HEADS
+             ? kv_split_read(l->model, is_host(l) ? l->placement->ctx : l->model->cpu, id, il, &joined, &copy)
+             : read_matrices(l, id, il, &joined, &copy));
   ga_status status = GA_OK;
   if (rows) {
     status = store_matrix(l, &joined, copy, &all);
@@ -526,7 +530,7 @@ static ga_status load_one(loader *l, const weight_use *use, int32_t il) {
     bool found = false;
     if (spec->kind == KIND_VECTOR && spec->rows == DIM_HEAD)
       GA_TRY(load_heads(l, spec, &cut, il, ga_weight_slot(l->model, use->id, il), &found));
-    if (spec->kind == KIND_STACK)
+    if (weight_is_stack(spec->kind))
       GA_TRY(load_joined_stack(l, use->id, il, ga_weight_slot(l->model, use->id, il), &found));
     GA_REQUIRE(found || use->optional, GA_ERR_FORMAT, "tensor %s is missing; %s needs it", name, p->arch->name);
     return GA_OK;
@@ -537,7 +541,7 @@ static ga_status load_one(loader *l, const weight_use *use, int32_t il) {
   GA_REQUIRE(!is_qkv || (p->n_kv_heads == p->n_heads && p->v_dim == p->head_dim), GA_ERR_SHAPE,
              "%s by head: %d heads of %d, %d kv heads of %d; must be as many, of one size", t->name, p->n_heads,
              p->head_dim, p->n_kv_heads, p->v_dim);
-  GA_TRY(spec->kind == KIND_STACK ? check_stack_shape(p, use->id, t) : check_shape(p, spec, t, is_transposed));
+  GA_TRY(weight_is_stack(spec->kind) ? check_stack_shape(p, use->id, t) : check_shape(p, spec, t, is_transposed));
   GA_TRY(check_weight_dtype(spec, t));
   GA_REQUIRE(change == CHANGE_NONE || t->view.dtype != GA_E4M3, GA_ERR_UNSUPPORTED,
              "%s is e4m3; %s has no scales for that", t->name, p->arch->name);
@@ -548,9 +552,9 @@ static ga_status load_one(loader *l, const weight_use *use, int32_t il) {
     const ga_dtype dtype =
         change == CHANGE_NONE ? ga_weight_dtype(l->model, l->placement->ctx, spec->kind, t) : t->view.dtype;
     *slot = ga_weight_of(p, use->id, dtype);
-    GA_TRY(spec->kind == KIND_MATRIX  ? load_matrix(l, t, change, &cut, slot)
-           : spec->kind == KIND_STACK ? load_stack(l, t, slot)
-                                      : load_table(l, t, slot));
+    GA_TRY(spec->kind == KIND_MATRIX     ? load_matrix(l, t, change, &cut, slot)
+           : weight_is_stack(spec->kind) ? load_stack(l, t, slot)
+                                         : load_table(l, t, slot));
   }
   return l->uploader && spec->kind != KIND_VECTOR ? GA_OK : tell(l, t->bytes); /* uploads tell of each piece */
 }
@@ -617,7 +621,7 @@ static ga_status need_of(const ga_model *model, ga_ctx *ctx, weight_id id, int32
   const ga_weight w = ga_weight_of(&model->hparams, id, stored);
   uint64_t bytes = spec->kind == KIND_VECTOR ? (uint64_t)ga_weight_cols(&w) * sizeof(float) : t->bytes;
   if (spec->kind != KIND_VECTOR) GA_TRY(check_weight_dtype(spec, t));
-  const bool may_pack = spec->kind == KIND_MATRIX || (spec->kind == KIND_STACK && graph_packs_stacks(model->graph));
+  const bool may_pack = spec->kind == KIND_MATRIX || (weight_is_stack(spec->kind) && graph_packs_stacks(model->graph));
   const bool is_packed = may_pack && ga_weight_pack_rows(&w);
   if (is_packed) GA_TRY(ga_pack_choose(ctx, stored, ga_weight_pack_rows(&w), ga_weight_cols(&w), &layout, &bytes));
   uint64_t staged = t->bytes;

@@ -178,6 +178,8 @@ ga_status rewrite_put_folder_keys(rewrite *r) {
   GA_REQUIRE(!ga_model_file_meta(r->file, GA_EMBEDDING_MODULES), GA_ERR_UNSUPPORTED,
              "modules.json: GGUF files have pooling by mean, CLS or last token alone, and no Dense or Normalize before "
              "one");
+  GA_REQUIRE(!ga_model_file_find(r->file, "blk.0.attn_kv_b.weight"), GA_ERR_UNSUPPORTED,
+             "latent attention, whose kv_b_proj is not split for GGUF; take the model's GGUF file");
   GA_REQUIRE(!ga_model_file_find(r->file, "blk.0.ffn_gate.0.weight"), GA_ERR_UNSUPPORTED,
              "layers with a tensor for each expert, which are not joined into stacks; take the model's GGUF file");
   for (int64_t i = 0; i < ga_model_file_meta_count(r->file); i++) {
