@@ -198,7 +198,7 @@ static void test_unsplit_refused(void **state) {
   assert_ok(ga_ctx_create(NULL, &ctx));
   write_changed("deepseek2_old", &rows, 1, "changed.gguf");
   assert_error(ga_model_load(ctx, in_folder("changed.gguf"), NULL, &model), GA_ERR_SHAPE,
-               "blk.1.attn_kv_b.weight has 2 dimensions, the first 9, the last 8; must be [156, 64]");
+               "blk.1.attn_kv_b.weight has 2 dimensions, the first 9, the last 8; must be [208, 64]");
   write_changed("deepseek2_old", &none, 1, "changed.gguf");
   assert_error(ga_model_load(ctx, in_folder("changed.gguf"), NULL, &model), GA_ERR_FORMAT,
                "tensor blk.1.attn_k_b.weight is missing");

@@ -12,7 +12,7 @@ EXPERTS, CHOSEN, EXPERT_FF, SHARED = 8, 3, 24, 2
 # q_latent 0: queries are made from the layer's input
 V3 = SimpleNamespace(heads=4, nope=16, rot=8, v=32, latent=48, q_latent=40, n_groups=4, kept_groups=2, is_sigmoid=True, renorms=True, scale=2.5,
                      yarn=dict(factor=4.0, original=32, mscale=1.0, mscale_all_dim=1.0))
-V2 = SimpleNamespace(heads=3, nope=32, rot=16, v=20, latent=24, q_latent=0, n_groups=4, kept_groups=2, is_sigmoid=False, renorms=False, scale=16.0,
+V2 = SimpleNamespace(heads=4, nope=32, rot=16, v=20, latent=24, q_latent=0, n_groups=4, kept_groups=2, is_sigmoid=False, renorms=False, scale=16.0,
                      yarn=dict(factor=4.0, original=32, mscale=1.4, mscale_all_dim=0.8))
 LITE = SimpleNamespace(**(vars(V2) | dict(n_groups=1, kept_groups=1, scale=1.0, latent=64, yarn=dict(factor=4.0, original=32, mscale=0.707, mscale_all_dim=0.707))))
 
