@@ -26,6 +26,7 @@
 #include "ga/attn_bwd.h"
 #include "ga/attn_quant.h"
 #include "ga/experts.h"
+#include "ga/mla.h"
 #include "opdef/fused.h"
 
 enum { GUARD = 64, TENSORS = 16, ELEMENTS_MAX = 1 << 13, DESC_MAX = GA_DESC_MAX_BYTES };
@@ -355,22 +356,54 @@ static int expert_gemm_tensors(const void *desc, tensor *t) {
   return 12;
 }
 
-#define OPS(X)              \
-  X(norm, NORM)             \
-  X(rope, ROPE)             \
-  X(act, ACT)               \
-  X(add, ADD)               \
-  X(softmax, SOFTMAX)       \
-  X(embed, EMBED)           \
-  X(kv_store, KV_STORE)     \
-  X(convert, CONVERT)       \
-  X(gemm, GEMM)             \
-  X(sample, SAMPLE)         \
-  X(attn, ATTN)             \
-  X(attn_bwd, ATTN_BWD)     \
-  X(attn_quant, ATTN_QUANT) \
-  X(route, ROUTE)           \
-  X(expert_gemm, EXPERT_GEMM)
+/* Packed sequences and pages: planned, not run. */
+static const field mla_fields[] = {
+    D(mla, batch, SIZE, 0, 2),         D(mla, max_q, SIZE, 0, 9),       D(mla, max_kv, SIZE, 0, 20),
+    D(mla, q_stride, STRIDE, 0, 0),    D(mla, o_stride, STRIDE, 0, 0),  D(mla, lse_stride, STRIDE, 0, 0),
+    D(mla, q_heads, NUMBER, 1, 4),     D(mla, head_dim, NUMBER, 8, 40), D(mla, v_dim, NUMBER, 1, 8),
+    D(mla, q_dtype, TYPE, 0, 0),       D(mla, kv_dtype, TYPE, 0, 0),    D(mla, o_dtype, TYPE, 0, 0),
+    D(mla, page_size, NUMBER, 1, 128), D(mla, flags, FLAGS, 0, 3),      D(mla, scale, FACTOR, 0, 0),
+    D(mla, reserved, NUMBER, 0, 0)};
+static int mla_tensors(const void *desc, tensor *t) {
+  (void)desc, (void)t;
+  return -1;
+}
+
+static const field mla_store_fields[] = {
+    D(mla_store, tokens, SIZE, 0, 5),      D(mla_store, slots, SIZE, 0, 9),     D(mla_store, x_stride, STRIDE, 0, 0),
+    D(mla_store, v_dim, NUMBER, 1, 40),    D(mla_store, rot_dim, NUMBER, 0, 8), D(mla_store, pairs, NUMBER, 0, 1),
+    D(mla_store, x_dtype, TYPE, 0, 0),     D(mla_store, kv_dtype, TYPE, 0, 0),  D(mla_store, norm_eps, FACTOR, 0, 0),
+    D(mla_store, magnitude, FACTOR, 0, 0), D(mla_store, reserved, NUMBER, 0, 0)};
+static int mla_store_tensors(const void *desc, tensor *t) {
+  const ga_mla_store_desc *d = desc;
+  const int64_t row = (int64_t)d->v_dim + d->rot_dim;
+  t[0] = (tensor){P(mla_store, x), d->x_dtype, d->tokens, row, d->x_stride, false, 0};
+  t[1] = (tensor){P(mla_store, norm), GA_F32, 1, d->v_dim, 0, true, 0};
+  t[2] = (tensor){P(mla_store, slot), GA_I32, 1, d->tokens, 0, false, d->slots};
+  t[3] = (tensor){P(mla_store, positions), GA_I32, 1, d->tokens, 0, false, 1 << 20};
+  t[4] = (tensor){P(mla_store, inv_freq), GA_F32, 1, d->rot_dim / 2, 0, false, 0};
+  t[5] = (tensor){P(mla_store, cache), d->kv_dtype, d->slots, row, row, false, 0};
+  return 6;
+}
+
+#define OPS(X)                \
+  X(norm, NORM)               \
+  X(rope, ROPE)               \
+  X(act, ACT)                 \
+  X(add, ADD)                 \
+  X(softmax, SOFTMAX)         \
+  X(embed, EMBED)             \
+  X(kv_store, KV_STORE)       \
+  X(convert, CONVERT)         \
+  X(gemm, GEMM)               \
+  X(sample, SAMPLE)           \
+  X(attn, ATTN)               \
+  X(attn_bwd, ATTN_BWD)       \
+  X(attn_quant, ATTN_QUANT)   \
+  X(route, ROUTE)             \
+  X(expert_gemm, EXPERT_GEMM) \
+  X(mla, MLA)                 \
+  X(mla_store, MLA_STORE)
 
 #define WRAP(op, OP)                                                                                        \
   static const ga_##op##_desc op##_init = GA_##OP##_DESC_INIT;                                              \

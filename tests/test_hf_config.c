@@ -1,42 +1,8 @@
 /* config.json and tensor names of each architecture. */
-#include <math.h>
 #include <sys/stat.h>
 
 #include "file/hf.h"
-#include "tests/model_folder.h"
-
-static void expect_int(const ga_model_file *f, const char *key, int64_t want) {
-  int64_t n = -1;
-  assert_ok(ga_model_file_int(f, key, INT64_MIN, INT64_MAX, &n));
-  if (n != want) fail_msg("%s is %lld, must be %lld", key, (long long)n, (long long)want);
-}
-
-static void expect_element(const ga_meta *meta, int64_t index, int64_t want) {
-  int64_t n = -1;
-  assert_ok(ga_meta_int(meta, index, &n));
-  if (n != want) fail_msg("element %lld is %lld, must be %lld", (long long)index, (long long)n, (long long)want);
-}
-
-static void check_float(const ga_model_file *f, const char *key, double want) {
-  double x = -1;
-  assert_ok(ga_model_file_float(f, key, &x));
-  if (fabs(x - want) > 1e-12 * fabs(want)) fail_msg("%s is %g, must be %g", key, x, want);
-}
-
-static void check_text(const ga_model_file *f, const char *key, const char *want) {
-  ga_text t;
-  assert_ok(ga_model_file_text(f, key, &t));
-  assert_int_equal(t.bytes, strlen(want));
-  assert_memory_equal(t.data, want, t.bytes);
-}
-
-static void check_name(const ga_model_file *f, const char *source, const char *name) {
-  const ga_model_tensor *t = ga_model_file_find(f, name);
-  if (!t)
-    fail_msg("no %s", name);
-  else
-    assert_string_equal(t->source_name, source);
-}
+#include "tests/hf_meta.h"
 
 static void test_llama(void **state) {
   static const char *const names[] = {"model.embed_tokens.weight",

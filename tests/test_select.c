@@ -14,6 +14,7 @@
 #include "cuda/rt/costs.h"
 #include "ga/collective.h"
 #include "ga/experts.h"
+#include "ga/mla.h"
 #include "opdef/ops.h"
 
 #define GENERIC (1u << GA_ISA_generic)
@@ -241,6 +242,25 @@ static void select_expert_gemms(void) {
   }
 }
 
+/* A token and a prompt of DeepSeek V3's heads, plain and batch-invariant. */
+static void select_mlas(void) {
+  for (int i = 0; i < 4; i++) {
+    char text[64];
+    ga_mla_desc d = GA_MLA_DESC_INIT;
+    d.max_q = i % 2 ? 512 : 1;
+    d.max_kv = 4096;
+    d.q_heads = 128, d.head_dim = 576, d.v_dim = 512;
+    d.q_stride = 128 * 576, d.o_stride = 128 * 512;
+    d.flags = i / 2 ? GA_MLA_INVARIANT : 0;
+    (void)snprintf(text, sizeof text, "q=%lld kv=4096 flags=%u", (long long)d.max_q, d.flags);
+    put_selection(GA_OP_mla, &d, text);
+  }
+  ga_mla_store_desc store = GA_MLA_STORE_DESC_INIT;
+  store.tokens = 1, store.slots = 64;
+  store.v_dim = 512, store.rot_dim = 64, store.x_stride = 576;
+  put_selection(GA_OP_mla_store, &store, "rows");
+}
+
 static void others(void) {
   static const ga_dtype weights[] = {GA_F32, GA_F16, GA_BF16, GA_Q4_0, GA_Q8_0, GA_Q4_K, GA_Q6_K};
   rows_of_layer(GA_F32);
@@ -269,6 +289,7 @@ static void others(void) {
   select_collectives();
   routes();
   select_expert_gemms();
+  select_mlas();
   for (size_t i = 0; i < GA_COUNT_OF(weights); i++) {
     ga_embed_desc embed = GA_EMBED_DESC_INIT;
     embed.tokens = 1;

@@ -46,17 +46,19 @@ static inline void tiny_put_tokenizer(ga_gguf_writer *w, int n_tokens) {
   ga_gguf_put_text(w, "tokenizer.chat_template", tiny_template);
 }
 
-static inline bool tiny_is_replaced(const char *key) {
+/* has_heads: the model's heads get another size. */
+static inline bool tiny_is_replaced(const char *key, bool has_heads) {
   static const char *const ends[] = {".attention.head_count", ".attention.head_count_kv", ".attention.key_length",
                                      ".attention.value_length", ".rope.dimension_count"};
   if (!strncmp(key, "tokenizer.", 10)) return true;
   const char *dot = strchr(key, '.');
   if (tiny_context && dot && !strcmp(dot, ".context_length")) return true;
-  for (size_t i = 0; dot && i < sizeof ends / sizeof ends[0]; i++)
+  for (size_t i = 0; has_heads && dot && i < sizeof ends / sizeof ends[0]; i++)
     if (!strcmp(dot, ends[i])) return true;
   return false;
 }
 
+/* q_rows 0: heads stay as they are. */
 static inline void tiny_put_heads(ga_gguf_writer *w, const char *arch, int64_t q_rows, int64_t k_rows) {
   const struct {
     const char *key;
@@ -66,7 +68,7 @@ static inline void tiny_put_heads(ga_gguf_writer *w, const char *arch, int64_t q
               {"attention.key_length", TINY_HEAD},
               {"attention.value_length", TINY_HEAD}};
   char key[96];
-  for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
+  for (size_t i = 0; q_rows && i < sizeof keys / sizeof keys[0]; i++) {
     (void)snprintf(key, sizeof key, "%s.%s", arch, keys[i].key);
     ga_gguf_put_int(w, key, GA_META_U32, keys[i].value);
   }
@@ -111,12 +113,13 @@ static inline ga_status tiny_make_of(const char *arch, int n_tokens, ga_dtype mo
   if (status != GA_OK) return status;
   status = ga_gguf_writer_create(3, 0, &w);
   if (status == GA_OK) {
+    const bool has_heads = !ga_model_file_find(file, "blk.0.attn_kv_a_mqa.weight"); /* else a latent vector */
     for (int64_t i = 0; i < ga_model_file_meta_count(file); i++)
-      if (!tiny_is_replaced(ga_meta_key(ga_model_file_meta_at(file, i))))
+      if (!tiny_is_replaced(ga_meta_key(ga_model_file_meta_at(file, i)), has_heads))
         ga_gguf_put_meta(w, ga_model_file_meta_at(file, i));
     const ga_model_tensor *k = ga_model_file_find(file, "blk.0.attn_k.weight"),
                           *q = ga_model_file_find(file, "blk.0.attn_q.weight");
-    tiny_put_heads(w, arch, q ? q->view.dim[0] : 64, k ? k->view.dim[0] : 64);
+    tiny_put_heads(w, arch, !has_heads ? 0 : q ? q->view.dim[0] : 64, k ? k->view.dim[0] : 64);
     tiny_put_tokenizer(w, n_tokens);
     for (int64_t i = 0; i < ga_model_file_tensor_count(file); i++) {
       const ga_model_tensor *t = ga_model_file_tensor_at(file, i);

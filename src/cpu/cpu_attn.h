@@ -14,6 +14,7 @@
 #define GA_CPU_CPU_ATTN_H
 
 #include "cpu/cpu_layer.h"
+#include "ga/mla.h"
 
 /* Number of keys of a tile. */
 #define ATTN_KEYS 64
@@ -112,5 +113,10 @@ void attn_finish_row(const attn_job *job, const attn_sequence *s, int head, int6
  * of this function, with its own fn. */
 ga_status cpu_attn_run(const ga_kernel *kernel, const ga_attn_desc *d, const ga_attn_io *a, void *workspace,
                        ga_stream *stream, attn_unit_fn fn);
+
+/* Makes the call of ga_attn that computes a call of ga_mla: its only KV head has the first elements of keys as values.
+ * GA_ERR_ARG: a sequence has more queries or tokens than the description allows, or begins before 0. */
+GA_NODISCARD ga_status cpu_mla_as_attn(const ga_kernel *kernel, const ga_mla_desc *d, const ga_mla_io *a,
+                                       ga_attn_desc *as_desc, ga_attn_io *as_io);
 
 #endif

@@ -52,8 +52,8 @@ typedef struct ga_hf_key {
 } ga_hf_key;
 #define GA_HF_REQUIRED "required"
 
-/* One tensor's name in both formats, without its ".weight" or ".bias". '%' stands for a number: the first for the
- * layer, the second for a head. */
+/* One tensor's name in both formats, without its ".weight" or ".bias"; whole names where a folder's has neither. '%'
+ * stands for a number: the first for the layer, the second for a head. */
 typedef struct ga_hf_name {
   const char *hf, *gguf;
 } ga_hf_name;

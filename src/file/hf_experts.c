@@ -340,6 +340,63 @@ static const ga_hf_form llama4_forms[] = {
     {"layers.%.feed_forward.experts.down_proj",    "blk.%.ffn_down_exps.weight", GA_HF_TAKE_COLUMNS},
     {0}};
 
+/* --- deepseek_v2, deepseek_v3: latent attention. Both mscales of yarn are read; absent ones are 1 and 0. Layers that
+ * predict further tokens follow num_hidden_layers others, and are left out. --- */
+#define DEEPSEEK(context, scores, renorm, scale) \
+    SIZES, \
+    {"rms_norm_eps",            ".attention.layer_norm_rms_epsilon", GA_HF_FLOAT, "1e-6"}, \
+    {"max_position_embeddings", ".context_length",                   GA_HF_INT,   context}, \
+    {"vocab_size",              ".vocab_size",                       GA_HF_INT,   GA_HF_REQUIRED}, \
+    {"hidden_act",              NULL,                                GA_HF_ONLY,  "\"silu\""}, \
+    {"attention_bias",          NULL,                                GA_HF_REFUSED, NULL}, \
+    {"mlp_bias",                NULL,                                GA_HF_REFUSED, NULL}, \
+    {"num_key_value_heads",     ".attention.head_count_kv",          GA_HF_INT,   NULL}, \
+    {"q_lora_rank",             ".attention.q_lora_rank",            GA_HF_INT_OR_NONE, "1536"}, \
+    {"kv_lora_rank",            ".attention.kv_lora_rank",           GA_HF_INT,   "512"}, \
+    {"qk_nope_head_dim",        "ga.qk_nope_head_dim",               GA_HF_INT,   "128"}, \
+    {"qk_rope_head_dim",        ".rope.dimension_count",             GA_HF_INT,   "64"}, \
+    {"v_head_dim",              ".attention.value_length",           GA_HF_INT,   "128"}, \
+    {"n_routed_experts",        ".expert_count",                     GA_HF_INT_OR_NONE, NULL}, \
+    {"num_experts_per_tok",     ".expert_used_count",                GA_HF_INT_OR_NONE, NULL}, \
+    {"moe_intermediate_size",   ".expert_feed_forward_length",       GA_HF_INT,   NULL}, \
+    {"n_shared_experts",        ".expert_shared_count",              GA_HF_INT_OR_NONE, NULL}, \
+    {"first_k_dense_replace",   ".leading_dense_block_count",        GA_HF_INT,   "0"}, \
+    {"moe_layer_freq",          NULL,                                GA_HF_ONLY,  "1"}, \
+    {"n_group",                 ".expert_group_count",               GA_HF_INT_OR_NONE, NULL}, \
+    {"topk_group",              ".expert_group_used_count",          GA_HF_INT_OR_NONE, NULL}, \
+    {"norm_topk_prob",          ".expert_weights_norm",              GA_HF_BOOL,  renorm}, \
+    {"routed_scaling_factor",   ".expert_weights_scale",             GA_HF_FLOAT, scale}, \
+    {"scoring_func",            "ga.scoring_func",                   GA_HF_TEXT,  scores}, \
+    {"scoring_func",            NULL,                                GA_HF_ONLY,  scores}, \
+    ROPE, \
+    {"rope.mscale",             "ga.mscale",                         GA_HF_FLOAT, "1"}, \
+    {"rope.mscale_all_dim",     "ga.mscale_all_dim",                 GA_HF_FLOAT, "0"}
+static const ga_hf_key deepseek_v2_keys[] = {
+    DEEPSEEK("2048", "\"softmax\"", "false", "1"),
+    {"topk_method",             "ga.topk_method",                    GA_HF_TEXT,  "\"greedy\""},
+    {"topk_method",             NULL,                                GA_HF_ONLY,
+                                "[\"greedy\", \"group_limited_greedy\"]"},
+    {0}};
+static const ga_hf_key deepseek_v3_keys[] = {
+    DEEPSEEK("4096", "\"sigmoid\"", "true", "2.5"),
+    {"topk_method",             NULL,                                GA_HF_ONLY,  "\"noaux_tc\""},
+    {"rope_interleave",         "ga.rope_interleave",                GA_HF_BOOL,  "true"},
+    {0}};
+static const ga_hf_name deepseek_names[] = {
+    DECODER_NAMES,
+    EXPERT_NAMES,
+    {"layers.%.self_attn.q_a_proj",                "blk.%.attn_q_a"},
+    {"layers.%.self_attn.q_a_layernorm",           "blk.%.attn_q_a_norm"},
+    {"layers.%.self_attn.q_b_proj",                "blk.%.attn_q_b"},
+    {"layers.%.self_attn.kv_a_proj_with_mqa",      "blk.%.attn_kv_a_mqa"},
+    {"layers.%.self_attn.kv_a_layernorm",          "blk.%.attn_kv_a_norm"},
+    {"layers.%.self_attn.kv_b_proj",               "blk.%.attn_kv_b"},
+    {"layers.%.mlp.shared_experts.gate_proj",      "blk.%.ffn_gate_shexp"},
+    {"layers.%.mlp.shared_experts.up_proj",        "blk.%.ffn_up_shexp"},
+    {"layers.%.mlp.shared_experts.down_proj",      "blk.%.ffn_down_shexp"},
+    {"layers.%.post_attention_layernorm",          "blk.%.ffn_norm"},
+    {0}};
+
 #define WHOLE ga_hf_rope_keys
 #define PART ga_hf_rope_part_keys
 #define NEOX_SIGMOID (GA_HF_NEOX | GA_HF_SIGMOID)
@@ -358,6 +415,9 @@ static const ga_hf_arch archs[] = {
     {"llama4_text", "llama4", NULL, 0, llama4_keys, WHOLE, llama4_names, llama4_forms},
     {"llama4", "llama4", "text_config", 0, llama4_keys, WHOLE, llama4_names, llama4_forms},
     {"minimax_m2", "minimax-m2", NULL, NEOX_SIGMOID, minimax_m2_keys, PART, minimax_m2_names, minimax_m2_forms},
+    {"deepseek_v2", "deepseek2", NULL, 0, deepseek_v2_keys, NULL, deepseek_names, NULL},
+    {"deepseek_v3", "deepseek2", NULL, 0, deepseek_v3_keys, NULL, deepseek_names, choice_bias_forms},
+    {"kimi_k2", "deepseek2", NULL, 0, deepseek_v3_keys, NULL, deepseek_names, choice_bias_forms},
 };
 /* clang-format on */
 

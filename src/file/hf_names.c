@@ -26,7 +26,8 @@ static const struct {
                    {".gamma", ".weight"},
                    {".beta", ".bias"},
                    {".weight_scale", ".weight_scale"},
-                   {".weight_scale_inv", ".weight_scale_inv"}};
+                   {".weight_scale_inv", ".weight_scale_inv"},
+                   {"", ""} /* of whole names in tables */};
 
 /* Digits at s without leading zeros, 0 when there are none or too many. */
 static size_t layer_digits(const char *s) {

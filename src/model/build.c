@@ -46,7 +46,7 @@ static bool same_shape(graph_builder *b, value_id x, value_id y, const char *wha
 static bool weight_fits(graph_builder *b, weight_id w, int64_t cols) {
   return require(b, ga_arch_has_weight(&b->model->hparams, w, b->layer),
                  "has a weight that the architecture does not list") &&
-         require(b, ga_weight_specs[w].kind != KIND_STACK, "has a stack of matrices, which ops alone take") &&
+         require(b, !weight_is_stack(ga_weight_specs[w].kind), "has a stack of matrices, which ops alone take") &&
          require(b, ga_weight_dim(&b->model->hparams, ga_weight_specs[w].cols) == cols,
                  "has a weight of other columns than its input");
 }

@@ -147,16 +147,12 @@ static ga_status check_invariant_attention(const ga_exec *e, int32_t context) {
   return GA_OK;
 }
 
-/* Plans an op for a step of one token. */
-static ga_status plan_declared_op(const ga_model *model, ga_ctx *ctx, const node_op *n, bool is_invariant) {
+/* Plans an op for a step of one token, with the fields of `one` that say of memory and kernels. */
+static ga_status plan_declared_op(const ga_model *model, ga_ctx *ctx, const node_op *n, op_shape one) {
   const ga_weight *w[OP_WEIGHTS] = {NULL};
-  const op_shape one = {.hparams = &model->hparams,
-                        .n_tokens = 1,
-                        .n_seqs = 1,
-                        .n_decode = 1,
-                        .max_q = 1,
-                        .is_invariant = is_invariant,
-                        .w = w};
+  one.hparams = &model->hparams;
+  one.n_tokens = one.n_seqs = one.n_decode = one.max_q = 1;
+  one.w = w;
   uint64_t workspace;
   for (int32_t i = 0; i < n->op->n_weights; i++)
     if (n->w[i].id != W_NONE) w[i] = ga_weight_at(model, n->w[i]);
@@ -177,7 +173,7 @@ static ga_status plan_expert_product(const ga_model *model, ga_ctx *ctx, route_k
 static ga_status plan_node(const ga_model *model, ga_ctx *ctx, const ga_node *node) {
   ga_plan *plan;
   switch (node->kind) {
-  case NODE_OP: return plan_declared_op(model, ctx, &node->as.op, false);
+  case NODE_OP: return plan_declared_op(model, ctx, &node->as.op, (op_shape){.max_kv = 1, .kv_dtype = GA_F16});
   case NODE_EXPERT_IN: return plan_expert_product(model, ctx, ROUTE_EXPERTS, node->as.expert_in.up, GA_EXPERT_IN);
   case NODE_EXPERT_OUT:
     return plan_expert_product(model, ctx, node->as.expert_out.kind, node->as.expert_out.down, GA_EXPERT_OUT);
@@ -222,7 +218,8 @@ ga_status exec_check_invariant(ga_exec *e, int32_t context) {
   for (int32_t i = 0; i < p->program->n_launches; i++) {
     const launch *l = &p->program->launches[i];
     if (l->kind == LAUNCH_PRODUCT) GA_TRY(check_invariant_product(e, p->program, &l->as.product));
-    if (l->kind == LAUNCH_OP) GA_TRY(plan_declared_op(e->model, e->ctx, &l->as.op.node, true));
+    const op_shape invariant = {.is_invariant = true, .max_kv = context, .kv_dtype = e->kv->dtype};
+    if (l->kind == LAUNCH_OP) GA_TRY(plan_declared_op(e->model, e->ctx, &l->as.op.node, invariant));
     if (l->kind == LAUNCH_EXPERT_IN) GA_TRY(check_invariant_experts(e));
     if (l->kind != LAUNCH_ATTENTION || !l->as.attention.node.has_memory || has_attention) continue;
     GA_TRY(check_invariant_attention(e, context));

@@ -16,6 +16,8 @@ typedef struct op_shape {
   int32_t n_decode;  /* number of sequences with one token each, which come first */
   int32_t max_q;     /* largest number of new tokens of any sequence */
   bool is_invariant; /* a token's numbers do not depend on the step's other tokens */
+  int64_t max_kv;    /* bound of the largest number of tokens of any sequence after the step */
+  ga_dtype kv_dtype; /* element type of the layers' memory */
   /* [n_weights] weights with shapes, types and layouts, without data when planning. NULL: the model has no such
    * weight */
   const ga_weight *const *w;
@@ -42,6 +44,8 @@ typedef struct op_call {
   float *y;                       /* output [n_tokens, y_cols]; overlaps no input */
   int64_t y_cols, y_stride;
   const int32_t *positions; /* [n_tokens] position of each token */
+  const float *rope_freq;   /* [rot_dim / 2] frequencies of RoPE in global layers; NULL: the model has no RoPE */
+  float rope_magnitude;     /* factor of its sine and cosine */
   const int32_t *q_start;   /* [n_seqs + 1] first token of each sequence */
   /* [n_seqs - n_decode + 1] first token of each sequence after the first n_decode, counted from their first token */
   const int32_t *q_start_prompts;

@@ -197,6 +197,10 @@ ga_status hparams_pooling(const ga_model_file *file, ga_hparams *p) {
   return GA_OK;
 }
 
+bool hparams_text_is(const ga_text *text, const char *want) {
+  return text->bytes == strlen(want) && !memcmp(text->data, want, text->bytes);
+}
+
 ga_status hparams_original_context(const ga_model_file *file, const ga_hparams *p, int32_t *out) {
   return hparams_int(file, p, "rope.scaling.original_context_length", p->context_trained, 1, 1 << 30, out);
 }
@@ -223,8 +227,7 @@ static ga_status extend_context(const ga_model_file *file, ga_hparams *p) {
   double factor = 1;
   int32_t original;
   GA_TRY(hparams_rope_scaling(file, p, &type, &factor));
-  const bool is_yarn = type.bytes == 4 && !memcmp(type.data, "yarn", 4),
-             is_linear = type.bytes == 6 && !memcmp(type.data, "linear", 6),
+  const bool is_yarn = hparams_text_is(&type, "yarn"), is_linear = hparams_text_is(&type, "linear"),
              is_stated = ga_model_file_meta(file, hparams_key(p, key, text));
   if ((!is_yarn && !is_linear) || !(factor > 1)) return GA_OK;
   GA_TRY(hparams_original_context(file, p, &original));

@@ -32,7 +32,10 @@ typedef struct ga_hparams {
   int32_t context_most;
   int32_t context_trained; /* tokens of the context that the file states */
   int32_t n_heads, n_kv_heads, head_dim, v_dim;
-  int32_t rot_dim;                        /* number of leading elements of a head to which RoPE is applied */
+  int32_t rot_dim; /* number of leading elements of a head to which RoPE is applied; with kv_latent: of trailing ones */
+  /* Multi-head latent attention: elements of the latent vector from which all heads' keys and values are made, and of
+   * the latent vector of queries. kv_latent 0: heads have keys and values; q_latent 0: queries have no latent vector */
+  int32_t kv_latent, q_latent;
   int32_t rope_pairs;                     /* elements that RoPE rotates together, a ga_rope_pairs */
   int32_t window;                         /* tokens of the sliding window of local layers; 0 = none */
   bool is_local[GA_MODEL_MAX_LAYERS];     /* [layer] the layer's attention is limited to the sliding window */
@@ -49,6 +52,8 @@ typedef struct ga_hparams {
   /* YaRN that extends the context by factor f multiplies sine and cosine by (1 + 0.1 ln f) / (1 + 0.1 m ln f). m is
    * this field. A multiplier that the file states replaces the formula. */
   double yarn_log_multiplier;
+  /* factor of sine and cosine with YaRN that extends the context, in place of that formula; 0: the formula */
+  double yarn_magnitude;
   int32_t act; /* activation of the feed-forward (ga_act_kind), for architectures whose models use different ones */
   /* number of experts (feed-forwards) of a layer, and number that a router chooses for each token; 0: one feed-forward
    * for all tokens */

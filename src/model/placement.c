@@ -19,6 +19,9 @@ static ga_status check_kv_dtype(const ga_hparams *p, ga_dtype d) {
   GA_REQUIRE(d == GA_F16 || d == GA_F32 || d == GA_BF16 || d == GA_E4M3 || d == GA_Q8_0 || d == GA_Q4_0, GA_ERR_DTYPE,
              "session: kv cache of %s; allowed: f16, f32, bf16, e4m3, q8_0, q4_0", ga_dtype_name(d));
   const int32_t block = ga_dtype_info(d)->block_elems;
+  const bool is_plain = d == GA_F16 || d == GA_F32 || d == GA_BF16;
+  GA_REQUIRE(!p->kv_latent || is_plain, GA_ERR_DTYPE,
+             "session: kv cache of %s; allowed for models with latent attention: f16, f32, bf16", ga_dtype_name(d));
   GA_REQUIRE(p->head_dim % block == 0 && p->v_dim % block == 0, GA_ERR_DTYPE,
              "session: kv cache of %s needs heads in multiples of %d; this model's have %d and %d", ga_dtype_name(d),
              block, p->head_dim, p->v_dim);

@@ -100,10 +100,6 @@ static double longrope_magnitude(double longer, double original) {
   return longer > 1 && original > 1 ? sqrt(1 + log(longer) / log(original)) : 1;
 }
 
-static bool text_is(const ga_text *text, const char *want) {
-  return text->bytes == strlen(want) && !memcmp(text->data, want, text->bytes);
-}
-
 static ga_status read_scaling(const ga_model_file *file, const ga_hparams *p, ga_rope_params *r, ga_text *type) {
   char text[GA_HPARAM_KEY_BYTES];
   int32_t original;
@@ -112,13 +108,16 @@ static ga_status read_scaling(const ga_model_file *file, const ga_hparams *p, ga
   GA_TRY(hparams_rope_scaling(file, p, type, &stated));
   GA_TRY(hparams_original_context(file, p, &original));
   r->original_context = original;
-  const bool is_long = text_is(type, "longrope");
+  const bool is_long = hparams_text_is(type, "longrope");
   r->factor = stated != 0 ? stated : is_long ? (double)p->context / original : 1;
   double magnitude = is_long ? longrope_magnitude(r->factor, original) : 1;
-  GA_TRY(float_or(file, p, "rope.scaling.yarn_log_multiplier", multiplier, &multiplier));
+  if (p->yarn_magnitude == 0) GA_TRY(float_or(file, p, "rope.scaling.yarn_log_multiplier", multiplier, &multiplier));
   GA_REQUIRE(multiplier >= 0 && multiplier <= 100, GA_ERR_FORMAT, "%s is %g; must be 0 to 100",
              hparams_key(p, "rope.scaling.yarn_log_multiplier", text), multiplier);
-  if (text_is(type, "yarn") && r->factor > 1) magnitude = 1 / (1 + 0.1 * multiplier * log(r->factor));
+  if (hparams_text_is(type, "yarn") && r->factor > 1) {
+    const double usual = 1 + 0.1 * log(r->factor); /* which ga_rope_freqs multiplies by */
+    magnitude = p->yarn_magnitude > 0 ? p->yarn_magnitude / usual : 1 / (1 + 0.1 * multiplier * log(r->factor));
+  }
   GA_TRY(ga_model_file_bool_or(file, "ga.rope_truncate", true, &truncates));
   r->exact_bounds = !truncates;
   GA_TRY(float_or(file, p, "rope.scaling.attn_factor", magnitude, &r->attn_factor));
@@ -136,18 +135,18 @@ ga_status ga_hparams_rope(const ga_model_file *file, const ga_hparams *p, rope_t
   ga_text type = {"none", 4};
   r.base = table == ROPE_LOCAL ? p->rope_base_local : p->rope_base;
   if (table != ROPE_LOCAL) GA_TRY(read_scaling(file, p, &r, &type));
-  if (text_is(&type, "linear"))
+  if (hparams_text_is(&type, "linear"))
     r.scaling = GA_ROPE_SCALE_LINEAR;
-  else if (text_is(&type, "yarn"))
+  else if (hparams_text_is(&type, "yarn"))
     r.scaling = GA_ROPE_SCALE_YARN;
-  else if (text_is(&type, "llama3")) {
+  else if (hparams_text_is(&type, "llama3")) {
     GA_TRY(llama3_factors(file, p, &r, own_factors));
     r.freq_factors = own_factors;
-  } else if (text_is(&type, "longrope")) {
+  } else if (hparams_text_is(&type, "longrope")) {
     GA_REQUIRE(factors, GA_ERR_FORMAT, "rope scaling longrope without its %s factors; must be there",
                table == ROPE_LONG ? "long" : "short");
   } else {
-    GA_REQUIRE(text_is(&type, "none"), GA_ERR_UNSUPPORTED,
+    GA_REQUIRE(hparams_text_is(&type, "none"), GA_ERR_UNSUPPORTED,
                "rope scaling '%.*s'; GA has none, linear, yarn, llama3, longrope",
                type.bytes < 32 ? (int)type.bytes : 32, type.data);
   }

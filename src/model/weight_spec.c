@@ -7,6 +7,7 @@
 #include "base/status.h"
 #include "ga/gemm.h"
 #include "model/graph.h"
+#include "model/kv_split.h"
 #include "model/promote.h"
 
 const weight_spec ga_weight_specs[W_COUNT] = {
@@ -38,6 +39,11 @@ int64_t ga_weight_dim(const ga_hparams *p, weight_dim dim) {
   case DIM_EXPERTS: return p->n_experts;
   case DIM_EXPERT_FF: return p->expert_ff_width;
   case DIM_SHARED_FF: return p->shared_ff_width;
+  case DIM_LATENT: return p->kv_latent;
+  case DIM_LATENT_ROW: return p->kv_latent + p->rot_dim;
+  case DIM_Q_LATENT: return p->q_latent;
+  case DIM_NOPE: return d - p->rot_dim;
+  case DIM_V_HEAD: return dv;
   }
   return 0;
 }
@@ -46,6 +52,7 @@ int32_t ga_weight_dims(const ga_hparams *p, weight_id id, int64_t dims[GA_WEIGHT
   const weight_spec *s = &ga_weight_specs[id];
   int32_t n = 0;
   if (s->kind == KIND_STACK) dims[n++] = ga_weight_dim(p, DIM_EXPERTS);
+  if (s->kind == KIND_HEADS) dims[n++] = ga_weight_dim(p, DIM_HEADS);
   if (s->kind != KIND_VECTOR) dims[n++] = ga_weight_dim(p, s->rows);
   const bool is_row_each = s->kind == KIND_VECTOR && s->rows == DIM_EXPERTS;
   dims[n++] = ga_weight_dim(p, s->cols) * (is_row_each ? ga_weight_dim(p, DIM_EXPERTS) : 1);
@@ -94,7 +101,8 @@ ga_dtype ga_weight_dtype(const ga_model *model, ga_ctx *ctx, weight_kind kind, c
   switch (kind) {
   case KIND_MATRIX: return ga_stored_dtype(model, ctx, t);
   case KIND_TABLE:
-  case KIND_STACK: return ga_table_dtype(t);
+  case KIND_STACK:
+  case KIND_HEADS: return ga_table_dtype(t);
   case KIND_VECTOR: break;
   }
   return GA_F32;
@@ -112,10 +120,12 @@ ga_status ga_weight_describe(const ga_model *model, ga_ctx *ctx, weight_ref ref,
   char name[GA_WEIGHT_NAME_BYTES];
   const ga_model_tensor *t = ga_model_file_find(model->file, ga_weight_name(ref.id, ref.layer, name));
   uint64_t bytes;
+  ga_model_tensor split;
   *out = (ga_weight){.n_dims = 0};
+  if (!t && kind == KIND_HEADS && kv_split_describe(model, ref.id, ref.layer, &split)) t = &split;
   if (!t) return GA_OK;
   *out = ga_weight_of(&model->hparams, ref.id, ga_weight_dtype(model, ctx, kind, t));
-  if (kind != KIND_MATRIX && (kind != KIND_STACK || !graph_packs_stacks(model->graph))) return GA_OK;
+  if (kind != KIND_MATRIX && (!weight_is_stack(kind) || !graph_packs_stacks(model->graph))) return GA_OK;
   if (!ga_weight_pack_rows(out)) return GA_OK;
   return ga_pack_choose(ctx, out->dtype, ga_weight_pack_rows(out), ga_weight_cols(out), &out->layout, &bytes);
 }

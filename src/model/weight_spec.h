@@ -11,8 +11,12 @@ typedef enum weight_kind {
   KIND_VECTOR,
   KIND_TABLE,
   /* a stack of matrices, one for each expert: [n_experts, rows, columns]; only declared ops read stacks */
-  KIND_STACK
+  KIND_STACK,
+  /* a stack of matrices, one for each head: [n_heads, rows, columns]; only declared ops read it */
+  KIND_HEADS
 } weight_kind;
+
+static inline bool weight_is_stack(weight_kind kind) { return kind == KIND_STACK || kind == KIND_HEADS; }
 
 /* The sizes that occur in shapes of tensors. */
 typedef enum weight_dim {
@@ -32,7 +36,12 @@ typedef enum weight_dim {
   DIM_TYPES,
   DIM_EXPERTS,
   DIM_EXPERT_FF,
-  DIM_SHARED_FF
+  DIM_SHARED_FF,
+  DIM_LATENT,     /* the latent vector of keys and values */
+  DIM_LATENT_ROW, /* the same, and the rotated key that heads share */
+  DIM_Q_LATENT,   /* the latent vector of queries */
+  DIM_NOPE,       /* the elements of a head of q that do not rotate */
+  DIM_V_HEAD      /* a head of v */
 } weight_dim;
 
 /* Tensors of the whole model. X has the id, name, kind, rows, columns (vectors have columns only), and whether the
@@ -82,6 +91,13 @@ typedef enum weight_dim {
   X(GATE_B, "ffn_gate.bias", KIND_VECTOR, DIM_ONE, DIM_FF, false)                         \
   X(UP_B, "ffn_up.bias", KIND_VECTOR, DIM_ONE, DIM_FF, false)                             \
   X(DOWN_B, "ffn_down.bias", KIND_VECTOR, DIM_ONE, DIM_WIDTH, false)                      \
+  X(Q_DOWN, "attn_q_a.weight", KIND_MATRIX, DIM_Q_LATENT, DIM_WIDTH, false)               \
+  X(Q_DOWN_NORM, "attn_q_a_norm.weight", KIND_VECTOR, DIM_ONE, DIM_Q_LATENT, true)        \
+  X(Q_UP, "attn_q_b.weight", KIND_MATRIX, DIM_Q, DIM_Q_LATENT, false)                     \
+  X(KV_DOWN, "attn_kv_a_mqa.weight", KIND_MATRIX, DIM_LATENT_ROW, DIM_WIDTH, false)       \
+  X(KV_DOWN_NORM, "attn_kv_a_norm.weight", KIND_VECTOR, DIM_ONE, DIM_LATENT, true)        \
+  X(K_UP, "attn_k_b.weight", KIND_HEADS, DIM_LATENT, DIM_NOPE, false)                     \
+  X(V_UP, "attn_v_b.weight", KIND_HEADS, DIM_V_HEAD, DIM_LATENT, false)                   \
   X(SINKS, "attn_sinks.weight", KIND_VECTOR, DIM_ONE, DIM_HEADS, false)                   \
   X(ROUTER, "ffn_gate_inp.weight", KIND_MATRIX, DIM_EXPERTS, DIM_WIDTH, false)            \
   X(ROUTER_B, "ffn_gate_inp.bias", KIND_VECTOR, DIM_ONE, DIM_EXPERTS, false)              \

@@ -12,6 +12,7 @@
 #include "base/status.h"
 #include "ga/gemm.h"
 #include "model/arch/arch.h"
+#include "model/kv_split.h"
 #include "model/pass/shard.h"
 #include "model/promote.h"
 #include "model/upload.h"
@@ -462,6 +463,37 @@ static ga_status load_heads(loader *l, const weight_spec *spec, const shard_cut 
   return status;
 }
 
+/* Loads the matrices of all heads from attn_kv_b. *found is false where the file lacks it. */
+static ga_status load_split_heads(loader *l, weight_id id, int32_t il, ga_weight *slot, bool *found) {
+  const ga_hparams *p = &l->model->hparams;
+  ga_model_tensor all;
+  void *copy;
+  GA_TRY(kv_split_check(l->model, il));
+  *found = kv_split_describe(l->model, id, il, &all);
+  if (!*found) return GA_OK;
+  GA_TRY(check_stack_shape(p, id, &all));
+  GA_TRY(check_weight_dtype(&ga_weight_specs[id], &all));
+  GA_REQUIRE(!ga_dtype_is_read_only(all.view.dtype), GA_ERR_UNSUPPORTED,
+             "%s is %s, which becomes q8_0; GA does that for whole stacks alone", all.name,
+             ga_dtype_name(all.view.dtype));
+  *slot = ga_weight_of(p, id, all.view.dtype);
+  const int64_t rows = graph_packs_stacks(l->model->graph) ? ga_weight_pack_rows(slot) : 0;
+  ga_weight matrix = weight_matrix(slot->dims[0] * ga_weight_rows(slot), ga_weight_cols(slot), slot->dtype);
+  GA_TRY(kv_split_read(l->model, is_host(l) ? l->placement->ctx : l->model->cpu, id, il, &all, &copy));
+  ga_status status = GA_OK;
+  if (rows) {
+    status = store_matrix(l, &all, copy, &matrix);
+    slot->data = matrix.data;
+    slot->layout = matrix.layout;
+  } else {
+    void *device;
+    status = upload(l, copy, all.bytes, &device);
+    if (status == GA_OK) slot->data = device;
+  }
+  ga_mem_free(copy);
+  return status == GA_OK ? tell(l, all.bytes) : status;
+}
+
 static ga_status load_one(loader *l, const weight_use *use, int32_t il) {
   const ga_hparams *p = &l->model->whole;
   const weight_spec *spec = &ga_weight_specs[use->id];
@@ -472,6 +504,8 @@ static ga_status load_one(loader *l, const weight_use *use, int32_t il) {
     bool found = false;
     if (spec->kind == KIND_VECTOR && spec->rows == DIM_HEAD)
       GA_TRY(load_heads(l, spec, &cut, il, ga_weight_slot(l->model, use->id, il), &found));
+    if (spec->kind == KIND_HEADS)
+      GA_TRY(load_split_heads(l, use->id, il, ga_weight_slot(l->model, use->id, il), &found));
     GA_REQUIRE(found || use->optional, GA_ERR_FORMAT, "tensor %s is missing; %s needs it", name, p->arch->name);
     return GA_OK;
   }
@@ -481,7 +515,7 @@ static ga_status load_one(loader *l, const weight_use *use, int32_t il) {
   GA_REQUIRE(!is_qkv || (p->n_kv_heads == p->n_heads && p->v_dim == p->head_dim), GA_ERR_SHAPE,
              "%s by head: %d heads of %d, %d kv heads of %d; must be as many, of one size", t->name, p->n_heads,
              p->head_dim, p->n_kv_heads, p->v_dim);
-  GA_TRY(spec->kind == KIND_STACK ? check_stack_shape(p, use->id, t) : check_shape(p, spec, t, is_transposed));
+  GA_TRY(weight_is_stack(spec->kind) ? check_stack_shape(p, use->id, t) : check_shape(p, spec, t, is_transposed));
   GA_TRY(check_weight_dtype(spec, t));
   GA_REQUIRE(change == CHANGE_NONE || t->view.dtype != GA_E4M3, GA_ERR_UNSUPPORTED,
              "%s is e4m3; %s has no scales for that", t->name, p->arch->name);
@@ -492,9 +526,9 @@ static ga_status load_one(loader *l, const weight_use *use, int32_t il) {
     const ga_dtype dtype =
         change == CHANGE_NONE ? ga_weight_dtype(l->model, l->placement->ctx, spec->kind, t) : t->view.dtype;
     *slot = ga_weight_of(p, use->id, dtype);
-    GA_TRY(spec->kind == KIND_MATRIX  ? load_matrix(l, t, change, &cut, slot)
-           : spec->kind == KIND_STACK ? load_stack(l, t, slot)
-                                      : load_table(l, t, slot));
+    GA_TRY(spec->kind == KIND_MATRIX     ? load_matrix(l, t, change, &cut, slot)
+           : weight_is_stack(spec->kind) ? load_stack(l, t, slot)
+                                         : load_table(l, t, slot));
   }
   return l->uploader && spec->kind != KIND_VECTOR ? GA_OK : tell(l, t->bytes); /* uploads tell of each piece */
 }
@@ -548,17 +582,20 @@ static ga_status load_alibi(loader *l) {
 }
 
 /* What a spec's tensor takes at ctx. */
-static ga_status need_of(const ga_model *model, ga_ctx *ctx, weight_id id, const char *name, ga_weight_need *need) {
+static ga_status need_of(const ga_model *model, ga_ctx *ctx, weight_id id, int32_t il, const char *name,
+                         ga_weight_need *need) {
   const weight_spec *spec = &ga_weight_specs[id];
   const bool is_cut = weight_cut(model, id).is_cut;
   const ga_model_tensor *t = ga_model_file_find(model->file, name);
+  ga_model_tensor split;
   ga_layout layout = GA_LAYOUT_NATIVE;
+  if (!t && spec->kind == KIND_HEADS && kv_split_describe(model, id, il, &split)) t = &split;
   if (!t) return GA_OK; /* loading says whether it may be missing */
   const ga_dtype stored = spec->kind == KIND_VECTOR ? t->view.dtype : ga_weight_dtype(model, ctx, spec->kind, t);
   const ga_weight w = ga_weight_of(&model->hparams, id, stored);
   uint64_t bytes = spec->kind == KIND_VECTOR ? (uint64_t)ga_weight_cols(&w) * sizeof(float) : t->bytes;
   if (spec->kind != KIND_VECTOR) GA_TRY(check_weight_dtype(spec, t));
-  const bool may_pack = spec->kind == KIND_MATRIX || (spec->kind == KIND_STACK && graph_packs_stacks(model->graph));
+  const bool may_pack = spec->kind == KIND_MATRIX || (weight_is_stack(spec->kind) && graph_packs_stacks(model->graph));
   const bool is_packed = may_pack && ga_weight_pack_rows(&w);
   if (is_packed) GA_TRY(ga_pack_choose(ctx, stored, ga_weight_pack_rows(&w), ga_weight_cols(&w), &layout, &bytes));
   uint64_t staged = t->bytes;
@@ -589,11 +626,11 @@ ga_status ga_weights_need(const ga_model *model, ga_ctx *ctx, int32_t il, ga_wei
   *out = (ga_weight_need){0};
   for (size_t i = 0; i < p->arch->n_weights; i++) {
     const weight_id id = p->arch->weights[i].id;
-    if (stands_at(p, id, il)) GA_TRY(need_of(model, ctx, id, ga_weight_name(id, il, name), out));
+    if (stands_at(p, id, il)) GA_TRY(need_of(model, ctx, id, il, ga_weight_name(id, il, name), out));
   }
   const bool tied = ga_arch_weight(p->arch, W_OUTPUT) && !ga_model_file_find(model->file, "output.weight");
   if (il < p->n_layers || !tied) return GA_OK;
-  return need_of(model, ctx, W_OUTPUT, "token_embd.weight", out);
+  return need_of(model, ctx, W_OUTPUT, il, "token_embd.weight", out);
 }
 
 static void count_totals(ga_model *model, loader *l) {

@@ -51,11 +51,18 @@ static ga_status attention_workspace(const ga_model *model, ga_ctx *ctx, const g
   return GA_OK;
 }
 
-static ga_status op_workspace(const ga_model *model, ga_ctx *ctx, const node_op *n, int32_t tokens, uint64_t *bytes) {
+static ga_status op_workspace(const ga_model *model, ga_ctx *ctx, const ga_session_sizes *sizes, const node_op *n,
+                              int32_t tokens, uint64_t *bytes) {
   ga_weight described[OP_WEIGHTS];
   const ga_weight *w[OP_WEIGHTS] = {NULL};
-  const op_shape shape = {
-      .hparams = &model->hparams, .n_tokens = tokens, .n_seqs = 1, .n_decode = tokens == 1, .max_q = tokens, .w = w};
+  const op_shape shape = {.hparams = &model->hparams,
+                          .n_tokens = tokens,
+                          .n_seqs = 1,
+                          .n_decode = tokens == 1,
+                          .max_q = tokens,
+                          .max_kv = sizes->context,
+                          .kv_dtype = sizes->kv_dtype,
+                          .w = w};
   uint64_t most = 0;
   if (!n->op->plan) return GA_OK;
   for (int32_t i = 0; i < n->op->n_weights; i++) {
@@ -98,7 +105,7 @@ static ga_status nodes_workspace(const ga_model *model, ga_ctx *ctx, const ga_se
   bool has_attention = false;
   for (int32_t i = 0; i < model->graph->n_nodes; i++) {
     const ga_node *node = &model->graph->nodes[i];
-    if (node->kind == NODE_OP) GA_TRY(op_workspace(model, ctx, &node->as.op, tokens, bytes));
+    if (node->kind == NODE_OP) GA_TRY(op_workspace(model, ctx, sizes, &node->as.op, tokens, bytes));
     if (node->kind == NODE_ROUTE) GA_TRY(route_workspace(model, ctx, node->as.route.kind, tokens, bytes));
     if (node->kind == NODE_EXPERT_IN)
       GA_TRY(expert_workspace(model, ctx, ROUTE_EXPERTS, node->as.expert_in.up, GA_EXPERT_IN, tokens, bytes));

@@ -1,4 +1,4 @@
-/* Parts of the descriptors of attention and of its gradients. */
+/* Parts of the descriptors of attention, of its gradients and of latent attention. */
 #include "opdef/attn.h"
 
 #include <string.h>
@@ -32,6 +32,21 @@ bool opdef_attn_typical(const void *desc, void *typical) {
   ga_attn_desc *d = typical;
   if (!(((const ga_attn_desc *)desc)->flags & GA_ATTN_INVARIANT)) return false;
   *d = *(const ga_attn_desc *)desc;
+  d->batch = d->max_q = 1;
+  d->max_kv = 4096;
+  return true;
+}
+
+const char *opdef_mla_lacks(const ga_kernel *k, const void *desc) {
+  const bool asked = ((const ga_mla_desc *)desc)->flags & GA_MLA_INVARIANT;
+  return asked && !(k->op_flags & GA_MLA_ROW_INVARIANT) ? "it is not batch-invariant" : NULL;
+}
+
+/* With GA_MLA_INVARIANT rows are compared by a token over 4096 cached ones. */
+bool opdef_mla_typical(const void *desc, void *typical) {
+  ga_mla_desc *d = typical;
+  if (!(((const ga_mla_desc *)desc)->flags & GA_MLA_INVARIANT)) return false;
+  *d = *(const ga_mla_desc *)desc;
   d->batch = d->max_q = 1;
   d->max_kv = 4096;
   return true;

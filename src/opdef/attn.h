@@ -16,6 +16,11 @@ typedef enum ga_attn_row_flags {
   GA_ATTN_ROW_INVARIANT = 16 /* supports GA_ATTN_INVARIANT */
 } ga_attn_row_flags;
 
+/* Flags of the kernels of latent attention, for ga_kernel.op_flags. */
+typedef enum ga_mla_row_flags {
+  GA_MLA_ROW_INVARIANT = 1 /* supports GA_MLA_INVARIANT */
+} ga_mla_row_flags;
+
 /* Returns the number of pairs of a query and a key that are not masked, for one head of one sequence. */
 double ga_attn_pairs(int64_t max_q, int64_t max_kv, bool causal, int64_t window);
 

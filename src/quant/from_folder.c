@@ -194,6 +194,8 @@ ga_status rewrite_put_folder_keys(rewrite *r) {
   GA_REQUIRE(!ga_model_file_meta(r->file, GA_EMBEDDING_MODULES), GA_ERR_UNSUPPORTED,
              "modules.json: GGUF files have pooling by mean, CLS or last token alone, and no Dense or Normalize before "
              "one");
+  GA_REQUIRE(!ga_model_file_find(r->file, "blk.0.attn_kv_b.weight"), GA_ERR_UNSUPPORTED,
+             "latent attention, whose kv_b_proj is not split for GGUF; take the model's GGUF file");
   for (int64_t i = 0; i < ga_model_file_meta_count(r->file); i++) {
     const ga_meta *meta = ga_model_file_meta_at(r->file, i);
     if (!is_folders_own(r, ga_meta_key(meta))) GA_TRY(put_folder_meta(r, meta));

@@ -17,6 +17,7 @@
 #include "ga/launch.h"
 #include "ga/layer.h"
 #include "ga/llm.h"
+#include "ga/mla.h"
 #include "ga/quantize.h"
 #include "ga/sample.h"
 #include "ga/tokenizer.h"

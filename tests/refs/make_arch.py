@@ -7,7 +7,7 @@
 For each name: NAME/config.json, NAME/model.safetensors or NAME/model.gguf (f32, seeded), NAME/expected.txt: `ids N ...`, then one line
 `row ...` for each position (encoders: one line `vec ...`), nine digits. phi3/short.txt: the same of its first tokens alone. Those of MODELS need torch and transformers, which make
 and evaluate them. Those of CONFIGS need numpy: arch_numpy.py evaluates them. So do those of which arch/NAME.py has the metadata, the tensors and the
-mathematics, by the names of GGUF. Small on purpose: each
+mathematics, by the names of GGUF; one with a config makes a folder. Small on purpose: each
 quirk of an architecture that changes the numbers is on (grouped heads, biases, head norms, sliding windows, rope scaling).
 """
 import importlib
@@ -241,14 +241,18 @@ def by_transformers(name, folder):
         write_expected(folder, by, "row", rows, "short.txt", ids)
 
 
-def by_numpy(name, folder):
-    config = CONFIGS[name]
-    weights = arch_numpy.random_weights(config)
-    os.makedirs(folder, exist_ok=True)
+def write_folder(folder, config, weights):
     with open(os.path.join(folder, "config.json"), "w") as f:
         json.dump(config, f, indent=2, sort_keys=True)
         f.write("\n")
     arch_numpy.write_safetensors(os.path.join(folder, "model.safetensors"), weights)
+
+
+def by_numpy(name, folder):
+    config = CONFIGS[name]
+    weights = arch_numpy.random_weights(config)
+    os.makedirs(folder, exist_ok=True)
+    write_folder(folder, config, weights)
     by = f"arch_numpy.py, numpy {np.__version__}"
     if config["model_type"] == "bert":
         write_expected(folder, by, "vec", [arch_numpy.jina_embedding(config, weights, IDS)])
@@ -260,9 +264,12 @@ def by_module(name, folder):
     module = importlib.import_module(f"arch.{name}")
     weights = arch_numpy.random_of(module.shapes())
     os.makedirs(folder, exist_ok=True)
-    tensors = {tensor: (w.shape, 0, w.astype("<f4").tobytes()) for tensor, w in weights.items()}
-    with open(os.path.join(folder, "model.gguf"), "wb") as f:
-        f.write(tiny_gguf.build(module.keys(), tensors))
+    if hasattr(module, "config"):
+        write_folder(folder, module.config(), weights)
+    else:
+        tensors = {tensor: (w.shape, 0, w.astype("<f4").tobytes()) for tensor, w in weights.items()}
+        with open(os.path.join(folder, "model.gguf"), "wb") as f:
+            f.write(tiny_gguf.build(module.keys(), tensors))
     rows = module.logits({tensor: w.astype(np.float64) for tensor, w in weights.items()}, IDS)
     write_expected(folder, f"arch/{name}.py, numpy {np.__version__}", "row", rows)
 

@@ -88,6 +88,7 @@ GA_NODISCARD ga_status hparams_pooling(const ga_model_file *file, ga_hparams *p)
  * unchanged. A factor without a type is linear. */
 GA_NODISCARD ga_status hparams_rope_scaling(const ga_model_file *file, const ga_hparams *p, ga_text *type,
                                             double *factor);
+bool hparams_text_is(const ga_text *text, const char *want); /* Returns whether the text is `want`. */
 /* Reads the context before the scaling of rotary embedding. If the file does not state it, *out becomes
  * p->context_trained. */
 GA_NODISCARD ga_status hparams_original_context(const ga_model_file *file, const ga_hparams *p, int32_t *out);

@@ -1,0 +1,14 @@
+"""DeepSeek V2 as folders have it: a tensor for each expert's matrix, keys and values in one matrix."""
+import arch_latent as base
+
+
+def config():
+    return base.folder_config(base.V2, "deepseek_v2")
+
+
+def shapes():
+    return base.folder_shapes(base.V2)
+
+
+def logits(w, ids):
+    return base.folder_logits(w, ids, base.V2)
