@@ -412,7 +412,8 @@ static ga_route_io route_arrays(const ga_exec *e, route_kind kind, value_id v) {
 
 static ga_status run_route(const ga_exec *e, const launch *l) {
   const node_route *n = &l->as.route.node;
-  const ga_route_desc d = exec_route_desc(&e->model->hparams, e->ctx, n->kind, e->step->n_tokens, exec_stride(e, n->x));
+  ga_route_desc d = exec_route_desc(&e->model->hparams, e->ctx, n->kind, e->step->n_tokens, exec_stride(e, n->x));
+  if (e->watch) d.flags |= GA_ROUTE_SORT; /* watch_experts tells of sorted rows */
   ga_route_io io = route_arrays(e, n->kind, l->as.route.y);
   io.logits = exec_rows(e, n->x);
   io.bias = vector_at(e, n->bias);
@@ -450,6 +451,7 @@ static ga_status run_expert_in(const ga_exec *e, const launch *l) {
   const ga_route_io route = route_arrays(e, ROUTE_EXPERTS, n->route);
   ga_expert_gemm_desc d =
       exec_expert_desc(&e->model->hparams, e->ctx, ROUTE_EXPERTS, up, e->step->n_tokens, GA_EXPERT_IN);
+  if (e->watch) d.flags |= GA_EXPERT_SORTED;
   if (e->watch) GA_TRY(watch_experts(e, l, n->x, &route, true, (const weight_ref[]){n->gate, n->up}, 2));
   d.act = n->act;
   d.clamp = e->model->hparams.expert_act.clamp;
@@ -479,6 +481,7 @@ static ga_status run_expert_out(const ga_exec *e, const launch *l) {
   const ga_route_io route = route_arrays(e, o->node.kind, o->node.route);
   ga_expert_gemm_desc d =
       exec_expert_desc(&e->model->hparams, e->ctx, o->node.kind, down, e->step->n_tokens, GA_EXPERT_OUT);
+  if (e->watch) d.flags |= GA_EXPERT_SORTED;
   if (e->watch && o->node.kind == ROUTE_GATE) GA_TRY(watch_gated(e, l, &o->node));
   if (e->watch && o->node.kind == ROUTE_EXPERTS)
     GA_TRY(watch_experts(e, l, o->node.x, &route, false, &o->node.down, 1));
