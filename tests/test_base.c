@@ -385,7 +385,8 @@ static bool keeps_worker_mostly(bool rests) {
     kept += tells && atomic_load(&next.worker_began);
     ga_pool_destroy(pool);
   }
-  if (told < 4) print_message("the worker lost its CPU in %d of %d tries: nothing is told\n", tries - told, tries);
+  if (told < 4)
+    print_message("the worker lost its CPU in %d of %d tries: the test shows nothing\n", tries - told, tries);
   return told < 4 || kept > told / 2;
 }
 

@@ -1,4 +1,4 @@
-/* What the launcher of ga dist says of its ranks, which are this program again. */
+/* Tests the messages of the launcher of ga dist. This program is also the ranks that it starts. */
 #include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>

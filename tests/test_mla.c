@@ -172,7 +172,7 @@ static void test_latent_attention(void **state) {
   on_ref_and_cpu(look_at_latents);
 }
 
-/* What lies in arrays is checked on the CPU alone. */
+/* CPU contexts alone refuse page numbers and lengths out of range, which lie in arrays. */
 static void test_lengths_are_checked(void **state) {
   (void)state;
   ga_ctx *ctx = open_op_device("cpu");

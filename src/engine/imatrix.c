@@ -179,7 +179,7 @@ ga_status ga_imatrix_add(ga_imatrix *im, const int32_t *ids, size_t n, ga_progre
 
 /* --- the file ---------------------------------------------------------------------------------------------------- */
 
-/* What llama.cpp keeps: sums of squares, and their number, as f32; of stacks a row for each matrix. */
+/* Writes the importance matrix as llama.cpp does: sums of squares and their counts in f32, a row for each expert. */
 static ga_status put_sums(ga_gguf_writer *w, ga_arena *arena, const char *name, const column_sums *s) {
   char full[GA_WEIGHT_NAME_BYTES + 16];
   void *squares, *counts;

@@ -4,13 +4,9 @@
 
 #include "base/mem.h"
 #include "base/status.h"
+#include "cuda/kern/gemm/gemm.h"
 
 #define SUM_COLS 4 /* columns of Y of a thread of expert_sum */
-
-size_t cuda_expert_align(int32_t dtype) {
-  const ga_dtype_traits *t = ga_dtype_info((ga_dtype)dtype);
-  return t->is_quant ? 1 : (size_t)t->block_bytes;
-}
 
 static ga_status check_expert_order(ga_stream *stream, const ga_kernel *k, const ga_expert_gemm_desc *d,
                                     const ga_expert_gemm_io *a) {
@@ -23,15 +19,15 @@ static ga_status check_expert_order(ga_stream *stream, const ga_kernel *k, const
 ga_status cuda_expert_check_io(ga_stream *stream, const ga_kernel *k, const ga_expert_gemm_desc *d,
                                const ga_expert_gemm_io *a, size_t w_align) {
   const bool gated = d->flags & GA_EXPERT_GATED, biased = d->flags & GA_EXPERT_BIAS;
-  if (d->k) GA_TRY(cuda_check_pointer(stream, k, "x", a->x, cuda_expert_align(d->x_dtype)));
+  if (d->k) GA_TRY(cuda_check_pointer(stream, k, "x", a->x, cuda_gemm_align(d->x_dtype)));
   if (d->k) GA_TRY(cuda_check_pointer(stream, k, "w", a->w, w_align));
   if (d->k && gated) GA_TRY(cuda_check_pointer(stream, k, "w_gate", a->w_gate, w_align));
   if (biased) GA_TRY(cuda_check_pointer(stream, k, "bias", a->bias, sizeof(float)));
   if (biased && gated) GA_TRY(cuda_check_pointer(stream, k, "bias_gate", a->bias_gate, sizeof(float)));
   if (d->flags & GA_EXPERT_WEIGHTS) GA_TRY(cuda_check_pointer(stream, k, "weights", a->weights, sizeof(float)));
   if (d->flags & GA_EXPERT_RESIDUAL)
-    GA_TRY(cuda_check_pointer(stream, k, "residual", a->residual, cuda_expert_align(d->y_dtype)));
-  GA_TRY(cuda_check_pointer(stream, k, "y", a->y, cuda_expert_align(d->y_dtype)));
+    GA_TRY(cuda_check_pointer(stream, k, "residual", a->residual, cuda_gemm_align(d->y_dtype)));
+  GA_TRY(cuda_check_pointer(stream, k, "y", a->y, cuda_gemm_align(d->y_dtype)));
   return check_expert_order(stream, k, d, a);
 }
 

@@ -6,8 +6,6 @@
 #include "cuda/rt/cuda.h"
 #include "ga/experts.h"
 
-/* Returns the alignment in bytes that an element of dtype, or a byte of a quantised block, needs. */
-size_t cuda_expert_align(int32_t dtype);
 /* Checks the pointers of a call. Activations must be aligned to their elements, w to w_align bytes. */
 GA_NODISCARD ga_status cuda_expert_check_io(ga_stream *stream, const ga_kernel *k, const ga_expert_gemm_desc *d,
                                             const ga_expert_gemm_io *a, size_t w_align);
@@ -15,8 +13,7 @@ ga_kargs_expert cuda_expert_kargs(const ga_expert_gemm_desc *d, const ga_expert_
 /* Returns true if the call has nothing to write. */
 static inline bool cuda_expert_is_empty(const ga_expert_gemm_desc *d) { return d->tokens == 0 || d->n == 0; }
 
-/* Returns about how many groups of up to `rows` sorted rows of one expert a call has, if experts are chosen at random.
- * */
+/* Returns the expected number of groups of up to `rows` sorted rows of one expert, for experts chosen at random. */
 double cuda_expert_groups(const ga_expert_gemm_desc *d, int64_t rows);
 
 /* --- native weights: blocks in the layout of the model file --- */

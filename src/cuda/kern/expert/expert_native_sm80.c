@@ -1,6 +1,7 @@
 #include "base/mem.h"
 #include "base/status.h"
 #include "cuda/kern/expert/expert.h"
+#include "cuda/kern/gemm/gemm.h"
 
 #define BLOCKS_PER_SM 8 /* of 256 threads: a full multiprocessor */
 
@@ -15,7 +16,7 @@ ga_status cuda_expert_native(const ga_kernel *k, const void *desc, const void *i
   const ga_expert_gemm_desc *d = desc;
   const cuda_variant *v = k->impl;
   if (cuda_expert_is_empty(d)) return GA_OK;
-  GA_TRY(cuda_expert_check_io(stream, k, d, io, cuda_expert_align(d->w_dtype)));
+  GA_TRY(cuda_expert_check_io(stream, k, d, io, cuda_gemm_align(d->w_dtype)));
   const ga_kargs_expert args = cuda_expert_kargs(d, io);
   const int64_t rows = d->form == GA_EXPERT_IN ? d->tokens * d->top_k : d->tokens,
                 units = rows * ga_div_up(d->n, v->threads / 32),

@@ -22,6 +22,7 @@
  *           registers  of copiers and consumers: 40 and 232
  *           blocks     1 per multiprocessor
  *           smem       OFF_*: rings of X and of W, results, experts' tiles, barriers
+ * MEASURED  one H200, 8 of 128 experts, 768 x 2048 q4_k, gate and up of 4096 tokens with their conversion: 714 us
  */
 #include "cuda/dev/ptx/wgmma.h"
 #include "cuda/dev/ptx/words.h"
@@ -89,7 +90,7 @@ GA_DEV int tiles_before(uint32_t sb, int expert) {
 }
 GA_DEV int expert_tiles(args a, int expert) { return (a->e.offsets[expert + 1] - a->e.offsets[expert] + BN - 1) / BN; }
 
-/* Writes how many tiles of X lower experts have, for each expert and for all. All consumers call it. */
+/* Writes how many tiles of X lower experts have, for each expert and for all. The first warp does. */
 GA_DEV void count_tiles(args a, uint32_t sb) {
   const int lane = thread_index();
   if (lane >= 32) return;

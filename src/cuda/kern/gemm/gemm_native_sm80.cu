@@ -21,7 +21,7 @@
 #endif
 static_assert(GA_P_SMEM == 0, "no dynamic shared memory");
 
-enum { TOKENS = 8, WARPS = GA_P_THREADS / 32, MOST_COLS = 4, MOST_AHEAD = 8 };
+enum { TOKENS = 8, WARPS = GA_P_THREADS / 32 };
 
 /* Element i of row `row` of X, and of row `col` of W, with the scale of its block. */
 GA_DEV float x_at(const ga_kargs_gemm_plain *p, int64_t row, int64_t i) {
@@ -43,55 +43,24 @@ GA_DEV bool is_f32(const ga_kargs_gemm_plain *p) {
          g->k % 4 == 0;
 }
 
-/* Adds the lane's products of `cols` rows of W from `col` on with up to TOKENS rows of X. Each sum adds in the order of
- * k, whatever cols and ahead are. `ahead` loads of a row of W are under way. */
-GA_DEV void add_products_f32(const ga_kargs_gemm_plain *p, int64_t row, int64_t col, int cols, int ahead,
-                             float (*sum)[TOKENS]) {
-  enum { STEP = 32 * 4 };
+/* Adds the lane's products of row `col` of W with up to TOKENS rows of X to sum. AHEAD loads of W are under way. */
+GA_DEV void add_products_f32(const ga_kargs_gemm_plain *p, int64_t row, int64_t col, float *sum) {
+  enum { AHEAD = 4, STEP = 32 * 4 };
   const ga_kargs_gemm *g = &p->g;
   const float *w = (const float *)g->w + col * p->w_stride, *x = (const float *)g->x + row * g->x_stride;
-  for (int64_t i = 4 * (thread_index() % 32); i < g->k; i += ahead * STEP) {
-    float a[MOST_COLS][MOST_AHEAD][4];
-    GA_UNROLL for (int c = 0; c < cols; c++) GA_UNROLL for (int j = 0; j < ahead; j++) {
-      GA_UNROLL for (int e = 0; e < 4; e++) a[c][j][e] = 0;
-      if (col + c < g->n && i + j * STEP < g->k) elem_get16_f32(a[c][j], w + c * p->w_stride, i + j * STEP);
+  for (int64_t i = 4 * (thread_index() % 32); i < g->k; i += AHEAD * STEP) {
+    float a[AHEAD][4], b[AHEAD][4];
+    GA_UNROLL for (int j = 0; j < AHEAD; j++) {
+      GA_UNROLL for (int e = 0; e < 4; e++) a[j][e] = b[j][e] = 0;
+      if (i + j * STEP < g->k) elem_get16_f32(a[j], w, i + j * STEP);
     }
     GA_UNROLL for (int t = 0; t < TOKENS; t++) {
-      float b[MOST_AHEAD][4];
       if (row + t >= g->m) break;
-      GA_UNROLL for (int j = 0; j < ahead; j++) {
-        GA_UNROLL for (int e = 0; e < 4; e++) b[j][e] = 0;
-        if (i + j * STEP < g->k) elem_get16_f32(b[j], x + t * g->x_stride, i + j * STEP);
-      }
-      GA_UNROLL for (int j = 0; j < ahead; j++) GA_UNROLL for (int c = 0; c < cols; c++)
-          GA_UNROLL for (int e = 0; e < 4; e++) sum[c][t] = fmaf(a[c][j][e], b[j][e], sum[c][t]);
+      GA_UNROLL for (int j = 0; j < AHEAD; j++) if (i + j * STEP < g->k)
+          elem_get16_f32(b[j], x + t * g->x_stride, i + j * STEP);
+      GA_UNROLL for (int j = 0; j < AHEAD; j++) GA_UNROLL for (int e = 0; e < 4; e++) sum[t] =
+          fmaf(a[j][e], b[j][e], sum[t]);
     }
-  }
-}
-
-GA_DEV void finish_column(const ga_kargs_gemm_plain *a, int64_t row, int64_t col, const float *sum) {
-  GA_UNROLL for (int t = 0; t < TOKENS; t++) {
-    const float all = row_sum_warp(sum[t]) * gemm_tensor_scale(a);
-    if (thread_index() % 32 == t && row + t < a->g.m) gemm_finish(&a->g, row + t, col, all);
-  }
-}
-
-/* Products of f32: a warp takes MOST_COLS rows of W, or one of them if X has few rows, so that more warps read W. */
-GA_DEV void multiply_f32(const ga_kargs_gemm_plain *a) {
-  const ga_kargs_gemm *g = &a->g;
-  const int cols = g->m > TOKENS ? MOST_COLS : 1;
-  const int64_t n_units = (g->n + WARPS * cols - 1) / (WARPS * cols), units = n_units * ((g->m + TOKENS - 1) / TOKENS);
-  for (int64_t u = block_index(); u < units; u += block_count()) {
-    const int64_t col = (u % n_units * WARPS + thread_index() / 32) * cols, row = u / n_units * TOKENS;
-    float sum[MOST_COLS][TOKENS] = {{0}};
-    if (col >= g->n) continue;
-    if (cols == 1)
-      add_products_f32(a, row, col, 1, MOST_AHEAD, sum);
-    else
-      add_products_f32(a, row, col, MOST_COLS, 1, sum);
-    finish_column(a, row, col, sum[0]);
-    GA_UNROLL for (int c = 1; c < MOST_COLS; c++) if (c < cols && col + c < g->n)
-        finish_column(a, row, col + c, sum[c]);
   }
 }
 
@@ -101,18 +70,19 @@ GA_KERNEL(GA_P_THREADS, 1) GA_KERNEL_ID(GA_GRID_CONST ga_kargs_gemm_plain a) {
   const int lane = thread_index() % 32, warp = thread_index() / 32;
   grid_dependency_wait();
   grid_launch_dependents();
-  if (is_f32(&a)) {
-    multiply_f32(&a);
-    return;
-  }
+  const bool wide = is_f32(&a);
   for (int64_t u = block_index(); u < units; u += block_count()) {
     const int64_t col = u % n_units * WARPS + warp, row = u / n_units * TOKENS;
     if (col >= g->n) continue;
     float sum[TOKENS] = {0};
-    for (int64_t i = lane; i < g->k; i += 32) {
+    if (wide) add_products_f32(&a, row, col, sum);
+    for (int64_t i = wide ? g->k : lane; i < g->k; i += 32) {
       const float w = w_at(&a, col, i);
       GA_UNROLL for (int t = 0; t < TOKENS; t++) if (row + t < g->m) sum[t] = fmaf(w, x_at(&a, row + t, i), sum[t]);
     }
-    finish_column(&a, row, col, sum);
+    GA_UNROLL for (int t = 0; t < TOKENS; t++) {
+      const float all = row_sum_warp(sum[t]) * gemm_tensor_scale(&a);
+      if (lane == t && row + t < g->m) gemm_finish(g, row + t, col, all);
+    }
   }
 }
