@@ -1,5 +1,5 @@
-/* KERNEL    expert_few, sm80: products by experts with packed stacks (GA_LAYOUT_MMA_PACKED), for few rows an expert, at
- *           the speed of memory
+/* KERNEL    expert_few, sm80: products by experts with packed stacks (GA_LAYOUT_MMA_PACKED), for few rows an
+ *           expert
  * COMPUTES  Y of ga_expert_gemm (ga/experts.h), or the results of slots, which expert_sum adds up. Products as in
  *           packed_few.h
  * CONTRACT  x and y f32, k at least 1; w packed, at multiples of 16 bytes; n and k up to 2^28
