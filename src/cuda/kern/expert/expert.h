@@ -39,4 +39,10 @@ const char *cuda_expert_few_plan(const ga_kernel *kernel, const void *desc, ga_p
 ga_status cuda_expert_few(const ga_kernel *kernel, const void *desc, const void *io, void *workspace,
                           ga_stream *stream);
 
+/* --- packed stacks, one token or a few, whose rows are not sorted, on Hopper --- */
+const char *cuda_expert_ring_ok(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
+double cuda_expert_ring_cost(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
+ga_status cuda_expert_ring(const ga_kernel *kernel, const void *desc, const void *io, void *workspace,
+                           ga_stream *stream);
+
 #endif

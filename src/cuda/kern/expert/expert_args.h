@@ -45,6 +45,20 @@ typedef struct ga_kargs_expert_few {
   int32_t reserved;
 } ga_kargs_expert_few;
 
+/* Arguments of expert_ring_sm90a.cu. */
+typedef struct ga_kargs_expert_ring {
+  ga_kargs_expert e;
+  int32_t tiles, units; /* tiles of 16 rows of a matrix, and units along k */
+  int32_t all_tiles;    /* tiles of a token: of all its slots in IN */
+  int32_t items;        /* items along k, of one or two units */
+  int32_t slot_units;   /* units of X of a slot in shared memory */
+  int32_t x_units;      /* units of X in shared memory: one slot's in IN, all slots' in OUT */
+  int32_t shares;       /* thread blocks of a token */
+  int32_t slots;        /* largest number of tiles of which a warp has items */
+  int32_t depth;        /* stages of a warp's ring */
+  int32_t reserved;
+} ga_kargs_expert_ring;
+
 /* Arguments of expert_x_sm80.cu, which converts X to bf16 [tokens * top_k, width] in sorted rows. width is a multiple
  * of 64. */
 typedef struct ga_kargs_expert_x {
@@ -64,6 +78,7 @@ typedef struct ga_kargs_expert_tile {
 
 GA_KARGS_EXPERT_ASSERT(sizeof(ga_kargs_expert) == 200);
 GA_KARGS_EXPERT_ASSERT(sizeof(ga_kargs_expert_few) == 232);
+GA_KARGS_EXPERT_ASSERT(sizeof(ga_kargs_expert_ring) == 240);
 GA_KARGS_EXPERT_ASSERT(sizeof(ga_kargs_expert_x) == 216);
 GA_KARGS_EXPERT_ASSERT(sizeof(ga_kargs_expert_tile) == 384);
 #endif

@@ -29,6 +29,12 @@ const char *cuda_gemm_native_ok(const ga_kernel *kernel, const void *desc, const
 ga_status cuda_gemm_native(const ga_kernel *kernel, const void *desc, const void *io, void *workspace,
                            ga_stream *stream);
 
+/* --- few rows of X by f32 weights --- */
+const char *cuda_gemm_f32_few_ok(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
+double cuda_gemm_f32_few_cost(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
+ga_status cuda_gemm_f32_few(const ga_kernel *kernel, const void *desc, const void *io, void *workspace,
+                            ga_stream *stream);
+
 /* --- 16-bit operands on tensor cores, stored as they are or transposed --- */
 double cuda_gemm_mma_cost(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
 const char *cuda_gemm_mma_ok(const ga_kernel *kernel, const void *desc, const ga_caps *caps);

@@ -222,11 +222,10 @@ GA_DEV float fold(const int rows, float (*acc)[4], int e) {
   return shfl_down_f32(acc[0][e], 1) + acc[0][e + 1] + acc[0][e]; /* valid for even e */
 }
 
-/* Stores a warp's sums of a tile in slot `slot` of the warp, and sets acc to zero. */
-GA_DEV void put_split(const int rows, const ga_kargs_gemm *a, const share *sh, int warp, int slot, int lane,
-                      float (*acc)[4]) {
+/* Stores a warp's sums of a tile in slot `slot` of the warp's `slots` slots, and sets acc to zero. */
+GA_DEV void put_split(const int rows, int slots, const share *sh, int warp, int slot, int lane, float (*acc)[4]) {
   const int col = lane % 4 * 2;
-  const uint32_t at = sh->parts + (uint32_t)(((warp * a->slots + slot) * GA_PACKED_ROWS + lane / 4) * rows + col) * 4;
+  const uint32_t at = sh->parts + (uint32_t)(((warp * slots + slot) * GA_PACKED_ROWS + lane / 4) * rows + col) * 4;
   GA_UNROLL for (int r = 0; r < 2; r++) { /* rows g, g+8 */
     const uint32_t to = at + (uint32_t)(8 * r * rows) * 4;
     const float x = fold(rows, acc, 2 * r), y = rows == 1 ? 0 : fold(rows, acc, 2 * r + 1);
@@ -242,18 +241,19 @@ typedef struct {
   uint32_t first, next, step;
   int more;
 } tile_parts;
-GA_DEV tile_parts parts_of(const ga_kargs_gemm *a, const share *sh, int t) {
+GA_DEV tile_parts parts_of(int slots, const share *sh, int t) {
   const uint32_t who = float_bits(lds_f1(sh->table + (uint32_t)(CONSTANTS_BYTES + 4 * t))), warp = who & 255,
                  last = who >> 8 & 255, slot = who >> 16;
-  const uint32_t tile = (uint32_t)(GA_PACKED_ROWS * sh->rows) * 4, step = (uint32_t)a->slots * tile,
+  const uint32_t tile = (uint32_t)(GA_PACKED_ROWS * sh->rows) * 4, step = (uint32_t)slots * tile,
                  at = sh->parts + warp * step;
   const tile_parts p = {at + slot * tile, at + step, step, (int)(last - warp)};
   return p;
 }
 
-/* Returns the sum over all warps for row `row` of the block's tile t and for row `col` of X. */
-GA_DEV float add_splits_of(const ga_kargs_gemm *a, const share *sh, int t, int row, int col) {
-  const tile_parts p = parts_of(a, sh, t);
+/* Returns the sum over all warps for row `row` of the block's tile t and for row `col` of X. A warp has `slots`
+ * slots. */
+GA_DEV float add_splits_of(int slots, const share *sh, int t, int row, int col) {
+  const tile_parts p = parts_of(slots, sh, t);
   const uint32_t at = (uint32_t)(row * sh->rows + col) * 4;
   float sum = lds_f1(p.first + at);
   for (int w = 0; w < p.more; w += 4) { /* four loads in flight */
@@ -309,6 +309,7 @@ GA_DEV void put_result(const ga_kargs_gemm_split_int8 *ring, const share *sh, fl
  * multiplied by `factor`, the norm's factor. The block must have all of k. */
 GA_DEV void finish_output(const ga_kargs_gemm_split_int8 *ring, const share *sh, float factor, int row, int col) {
   const int i = row / GA_PACKED_ROWS, in = row % GA_PACKED_ROWS;
-  const float sum = add_splits_of(&ring->gemm, sh, ring->gated ? 2 * i : i, in, col) * factor;
-  put_result(ring, sh, sum, ring->gated ? add_splits_of(&ring->gemm, sh, 2 * i + 1, in, col) * factor : 0, row, col);
+  const float sum = add_splits_of(ring->gemm.slots, sh, ring->gated ? 2 * i : i, in, col) * factor;
+  put_result(ring, sh, sum, ring->gated ? add_splits_of(ring->gemm.slots, sh, 2 * i + 1, in, col) * factor : 0, row,
+             col);
 }

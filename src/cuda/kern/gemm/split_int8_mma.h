@@ -91,7 +91,6 @@ GA_DEV float convert_sum(const ga_kargs_gemm_split_int8 *ring, const share *s, a
  * many items as the ring holds have been issued. */
 GA_DEV void take_items(const int rows, const ga_kargs_gemm_split_int8 *ring, const share *sh, asker *next, int warp,
                        int lane, int items, int at) {
-  const ga_kargs_gemm *a = &ring->gemm;
   const int nt = PRODUCTS(rows);
   const bool early = nt == 1 || SPLITS_X == 2; /* true: registers hold all words of an item */
   lane_view v = view_of(rows, sh, lane);
@@ -130,7 +129,8 @@ GA_DEV void take_items(const int rows, const ga_kargs_gemm_split_int8 *ring, con
       warp_sync();
       ask_again(next, stage + done, items);
     }
-    if (++at == sh->ni || items == 1) put_split(rows, a, sh, warp, (int)(turns >> 1), lane, acc), turns += 2;
+    if (++at == sh->ni || items == 1)
+      put_split(rows, ring->gemm.slots, sh, warp, (int)(turns >> 1), lane, acc), turns += 2;
     at = at == sh->ni ? 0 : at;
     if (++stage == next->args->depth) stage = 0, turns ^= 1;
   }

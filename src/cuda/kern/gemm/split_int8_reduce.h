@@ -53,8 +53,8 @@ GA_DEV void cluster_reduce_begin(const ga_kargs_gemm_split_int8 *ring, const sha
 }
 
 /* Adds, over all warps, four sums of the block's tile t at byte offset `at`. */
-GA_DEV void add_parts4(const ga_kargs_gemm *a, const share *s, int t, uint32_t at, float *sum) {
-  const tile_parts p = parts_of(a, s, t);
+GA_DEV void add_parts4(int slots, const share *s, int t, uint32_t at, float *sum) {
+  const tile_parts p = parts_of(slots, s, t);
   lds_f4(sum, p.first + at);
   GA_ROLL for (int w = 0; w < p.more; w++) {
     float more[4];
@@ -76,7 +76,7 @@ GA_DEV void send_sums(const ga_kargs_gemm_split_int8 *ring, const share *s, cons
     float sum[4];
     const int t = (int)((uint32_t)i / (uint32_t)quads), rank = (int)((uint32_t)t / (uint32_t)(m->each * m->mats));
     const uint32_t at = (uint32_t)(i - t * quads) * 16;
-    add_parts4(&ring->gemm, s, t, at, sum);
+    add_parts4(ring->gemm.slots, s, t, at, sum);
     send4(m, m->sums + (uint32_t)s->part * m->part + (uint32_t)(t - rank * m->each * m->mats) * tile_bytes(s) + at, sum,
           rank);
   }

@@ -101,7 +101,7 @@ GA_DEV void finish_all(const ga_kargs_gemm_split_int8 *ring, const share *sh, ui
       finish_output(ring, sh, factor_of(ring, sh, squares, col), row, col);
     else
       stg_f32(a->partial + ((int64_t)sh->part * MOST_ROWS + col) * padded + row0 + row,
-              add_splits_of(a, sh, row / GA_PACKED_ROWS, row % GA_PACKED_ROWS, col));
+              add_splits_of(a->slots, sh, row / GA_PACKED_ROWS, row % GA_PACKED_ROWS, col));
   }
   if (a->splits == 1 || !is_last_split(a, sh)) return;
   for (int i = thread_index(); i < rows * (int)a->m; i += GA_P_THREADS) {

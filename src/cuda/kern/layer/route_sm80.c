@@ -8,6 +8,14 @@ const char *cuda_route_ok(const ga_kernel *k, const void *desc, const ga_caps *c
   return NULL;
 }
 
+/* Returns the kind of scores by which the kernel computes. A softmax over all experts without a bias is one over the
+ * chosen experts, if their weights are divided by their sum: the sum over all experts cancels. */
+static int32_t kernel_scores(const ga_route_desc *d, const ga_route_io *a) {
+  const bool cancels = d->scores == GA_ROUTE_SOFTMAX && !a->bias && d->group_score != GA_ROUTE_GROUP_SUM2 &&
+                       d->renorm == GA_ROUTE_RENORM_SUM && d->norm_eps == 0 && !d->vocab;
+  return cancels ? GA_ROUTE_SOFTMAX_CHOSEN : d->scores;
+}
+
 ga_status cuda_route(const ga_kernel *k, const void *desc, const void *io, void *workspace, ga_stream *stream) {
   (void)workspace;
   const ga_route_desc *d = desc;
@@ -31,7 +39,7 @@ ga_status cuda_route(const ga_kernel *k, const void *desc, const void *io, void 
                                .vocab = d->vocab,
                                .n_experts = d->n_experts,
                                .top_k = d->top_k,
-                               .scores = d->scores,
+                               .scores = kernel_scores(d, a),
                                .n_groups = d->n_groups,
                                .top_k_groups = d->top_k_groups,
                                .group_score = d->group_score,

@@ -84,15 +84,15 @@ GA_DEV token_key lane_best(const float *key, int n) {
   return best;
 }
 
+/* Returns the largest x of the warp. */
+GA_DEV uint32_t warp_max_u32(uint32_t x) { return (uint32_t)redux_max_i32((int)(x ^ 0x80000000u)) ^ 0x80000000u; }
+
 /* Takes the largest of n keys and returns its index. *best is lane_best of what is there, before and after. */
 GA_DEV int take_best(float *key, int n, token_key *best) {
-  token_key top = *best;
-  GA_UNROLL for (int m = WARP / 2; m > 0; m /= 2) {
-    const token_key other = shfl_xor_u64(top, m);
-    top = other > top ? other : top;
-  }
-  const int i = id_of(top);
-  if (*best == top) {
+  const uint32_t high = (uint32_t)(*best >> 32), low = (uint32_t)*best, top = warp_max_u32(high),
+                 of_top = warp_max_u32(high == top ? low : 0);
+  const int i = id_of((token_key)top << 32 | of_top);
+  if (high == top && low == of_top) {
     key[i] = TAKEN;
     *best = lane_best(key, n);
   }
@@ -160,23 +160,26 @@ GA_DEV double weight_divisor(args a, double sum) {
 /* Writes the weights of a token's chosen experts. */
 GA_DEV void weigh_chosen(args a, const float *z, softmax_base b, const int *chosen, float *out) {
   const int lane = thread_index() % WARP;
+  const bool of_chosen = a->scores == SOFTMAX_CHOSEN;
   double w[SLOTS], sum = 0;
-  float of_chosen[SLOTS];
-  GA_UNROLL for (int i = 0; i < SLOTS; i++) of_chosen[i] = lane + WARP * i < a->top_k ? z[chosen[i]] : GA_NEG_INFINITY;
-  if (a->scores == SOFTMAX_CHOSEN) {
+  float x[SLOTS];
+  GA_UNROLL for (int i = 0; i < SLOTS; i++) x[i] = lane + WARP * i < a->top_k ? z[chosen[i]] : GA_NEG_INFINITY;
+  if (of_chosen) {
     b.most = GA_NEG_INFINITY;
-    GA_UNROLL for (int i = 0; i < SLOTS; i++) b.most = fmaxf(b.most, of_chosen[i]);
+    b.sum = 1;
+    GA_UNROLL for (int i = 0; i < SLOTS; i++) b.most = fmaxf(b.most, x[i]);
     b.most = row_max_warp(b.most);
-    b.sum = 0;
-    GA_UNROLL for (int i = 0; i < SLOTS; i++) if (lane + WARP * i < a->top_k) b.sum +=
-        exp((double)of_chosen[i] - (double)b.most);
-    b.sum = warp_sum_f64(b.sum);
   }
   GA_UNROLL for (int i = 0; i < SLOTS; i++) {
-    w[i] = lane + WARP * i < a->top_k ? score_of(a, of_chosen[i], b) : 0;
+    w[i] = lane + WARP * i < a->top_k ? score_of(a, x[i], b) : 0;
     sum += w[i];
   }
-  const double divisor = weight_divisor(a, warp_sum_f64(sum));
+  sum = warp_sum_f64(sum);
+  if (of_chosen && (a->renorm != RENORM_SUM || a->norm_eps != 0)) {
+    GA_UNROLL for (int i = 0; i < SLOTS; i++) w[i] /= sum; /* renormalised by sums alone they are weights already */
+    sum = 1;
+  }
+  const double divisor = weight_divisor(a, sum);
   GA_UNROLL for (int i = 0; i < SLOTS; i++) if (lane + WARP * i < a->top_k) {
     const double factor = (double)a->scale * (a->expert_scale ? (double)a->expert_scale[chosen[i]] : 1);
     out[lane + WARP * i] = (float)((divisor == 0 ? 0 : w[i] / divisor) * factor);
