@@ -41,8 +41,8 @@ static_assert(GA_P_SMEM <= 231424, "what a launch takes at most: 227 KiB less 1 
 
 typedef const ga_kargs_expert_ring *args;
 
-/* The share of the work of a block. A part is the run of items of one matrix within a tile: the tile's rows of W, of the
- * gate, or of one slot's expert. */
+/* The share of the work of a block. A part is the run of items of one matrix within a tile: the tile's rows of W, of
+ * the gate, or of one slot's expert. */
 typedef struct {
   share s;   /* n, ni, tiles, and the addresses in shared memory. IN with `gated` has two tiles here for each tile */
   int token; /* number of the block's token */
