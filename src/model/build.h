@@ -42,6 +42,9 @@ value_id build_rope(graph_builder *b, value_id x, bool is_local);
 /* Appends k and v to the layer's memory, and computes o [T, Hq Dv], the causal attention of q to that memory. window:
  * number of last keys that a query sees; 0: all. */
 value_id build_attention(graph_builder *b, value_id q, value_id k, value_id v, int32_t window);
+/* Computes o [T, Hq Dv], the causal attention of q to the memory of the layer whose keys and values this layer reads
+ * (ga_hparams.kv_distance). */
+value_id build_attention_shared(graph_builder *b, value_id q, int32_t window);
 /* Computes o [T, Hq Dv], attention among the step's own tokens in both directions. window w: a token sees tokens at
  * distances below w on either side; 0: all. has_alibi: logits fall by the head's slope for each token of distance. */
 value_id build_attention_bidirectional(graph_builder *b, value_id q, value_id k, value_id v, int32_t window,

@@ -19,8 +19,9 @@ static const float *rope_freq(const ga_exec *e, bool is_local) {
   return e->placement->rope_freq[is_local ? ROPE_LOCAL : e->is_long ? ROPE_LONG : ROPE_GLOBAL];
 }
 
-/* The layer's memory of a form, as the step's sequences have it. */
+/* The memory of a form that the layer reads, as the step's sequences have it. */
 static op_memory memory_of(const ga_exec *e, int32_t layer, memory_form form) {
+  layer = ga_kv_layer(&e->model->hparams, layer);
   const int32_t kind = e->kv->kinds.of_layer[layer][form];
   const ga_step_pages *units = &e->step->pages[kind];
   op_memory m = {.n_units = e->kv->n_units[kind],
@@ -33,8 +34,10 @@ static op_memory memory_of(const ga_exec *e, int32_t layer, memory_form form) {
 
 /* Scales follow the `codes` of heads of `dim` elements; NULL where the cache has none. */
 static float *scales_of_cache(const ga_exec *e, int32_t layer, void *codes, int32_t dim) {
+  const ga_hparams *p = &e->model->hparams;
   if (e->kv->dtype != GA_E4M3) return NULL;
-  return (float *)(void *)((uint8_t *)codes + kv_cache_slots(e->kv, layer) * e->model->hparams.n_kv_heads * dim);
+  return (float *)(void *)((uint8_t *)codes +
+                           kv_cache_slots(e->kv, ga_kv_layer(p, layer)) * ga_heads_of(p, layer).n_kv * dim);
 }
 
 static ga_status run_embed(const ga_exec *e, const launch *l) {
@@ -173,13 +176,14 @@ static ga_status run_rope(const ga_exec *e, const launch *l) {
   const node_rope *n = &l->as.rope.node;
   const value_id y = l->as.rope.y;
   const ga_hparams *p = &e->model->hparams;
+  const ga_heads heads = ga_heads_of(p, l->layer);
   ga_rope_desc d = GA_ROPE_DESC_INIT;
   GA_TRY(copy_unless_same(e, n->x, y, launch_rows(e, l)));
   d.tokens = launch_rows(e, l);
   d.x_stride = exec_stride(e, y);
   d.heads = n->heads;
-  d.head_dim = p->head_dim;
-  d.rot_dim = p->rot_dim;
+  d.head_dim = heads.dim;
+  d.rot_dim = heads.rot_dim;
   d.pairs = p->rope_pairs;
   d.magnitude = e->model->rope_magnitude[n->is_local ? ROPE_LOCAL : ROPE_GLOBAL];
   const ga_rope_io io = {.x = exec_rows(e, y), .positions = e->step->positions, .inv_freq = rope_freq(e, n->is_local)};
@@ -192,7 +196,7 @@ static ga_status run_store(const ga_exec *e, const launch *l) {
   const int32_t layer = l->layer;
   const op_memory memory = memory_of(e, layer, MEMORY_PAGES);
   const ga_kv_store_fused_desc d =
-      describe_store(e->model, e->running->program, s, kv->dtype, e->step->n_tokens, kv_cache_slots(kv, layer));
+      describe_store(e->model, e->running->program, s, layer, kv->dtype, e->step->n_tokens, kv_cache_slots(kv, layer));
   ga_kv_store_fused_io io = {.plain = {.k = exec_rows(e, s->k),
                                        .v = exec_rows(e, s->v),
                                        .slot = memory.slots,
@@ -288,15 +292,17 @@ ga_expert_gemm_desc exec_expert_desc(const ga_hparams *p, ga_ctx *ctx, route_kin
 
 int64_t exec_rounded(int64_t n) { return (int64_t)ga_round_up((size_t)n, 1024); }
 
-ga_attn_desc exec_attn_desc(const ga_hparams *p, int32_t seqs, int32_t max_q, int64_t max_kv, ga_dtype kv) {
+ga_attn_desc exec_attn_desc(const ga_hparams *p, int32_t layer, int32_t seqs, int32_t max_q, int64_t max_kv,
+                            ga_dtype kv) {
+  const ga_heads heads = ga_heads_of(p, layer);
   ga_attn_desc d = GA_ATTN_DESC_INIT;
   d.batch = seqs;
   d.max_q = max_q;
   d.max_kv = exec_rounded(max_kv);
   d.q_heads = p->n_heads;
-  d.kv_heads = p->n_kv_heads;
-  d.head_dim = p->head_dim;
-  d.v_dim = p->v_dim;
+  d.kv_heads = heads.n_kv;
+  d.head_dim = heads.dim;
+  d.v_dim = heads.v_dim;
   d.kv_dtype = (int32_t)kv;
   d.kv_scale_tokens = kv == GA_E4M3 ? 1 : 0;
   d.flags = GA_ATTN_CAUSAL | GA_ATTN_VARLEN | GA_ATTN_PAGED | GA_ATTN_KV_READY |
@@ -325,7 +331,7 @@ static ga_status run_attention_of(const ga_exec *e, const launch *l, const attn_
   const ga_kv_cache *kv = e->kv;
   const op_memory memory = memory_of(e, l->layer, MEMORY_PAGES);
   void *keys = memory.tensors[MEMORY_KEYS], *values = memory.tensors[MEMORY_VALUES];
-  ga_attn_desc d = exec_attn_desc(p, n, max_q, step->max_kv, kv->dtype);
+  ga_attn_desc d = exec_attn_desc(p, l->layer, n, max_q, step->max_kv, kv->dtype);
   d.window = node->window;
   d.scale = node->scale;
   if (e->running->program->is_invariant) d.flags |= GA_ATTN_INVARIANT;
@@ -336,14 +342,14 @@ static ga_status run_attention_of(const ga_exec *e, const launch *l, const attn_
                    .q_start = part->q_start,
                    .kv_len = step->kv_len + first,
                    .page_table =
-                       step->pages[kv->kinds.of_layer[l->layer][MEMORY_PAGES]].page_table + first * step->page_stride,
+                       memory.units + first * step->page_stride,
                    .sinks = vector_at(e, node->sinks),
                    .q_tokens = part->n_tokens,
                    .page_table_stride = memory.stride};
-  io.q_stride = (ga_attn_strides){.token = exec_stride(e, node->q), .head = p->head_dim};
-  io.k_scale = io.v_scale = (ga_attn_scale){.batch = GA_KV_PAGE, .head = kv_cache_slots(kv, l->layer), .block = 1};
-  io.k_scale.data = scales_of_cache(e, l->layer, keys, p->head_dim);
-  io.v_scale.data = scales_of_cache(e, l->layer, values, p->v_dim);
+  io.q_stride = (ga_attn_strides){.token = exec_stride(e, node->q), .head = d.head_dim};
+  io.k_scale = io.v_scale = (ga_attn_scale){.batch = GA_KV_PAGE, .head = kv_cache_slots(kv, ga_kv_layer(p, l->layer)), .block = 1};
+  io.k_scale.data = scales_of_cache(e, l->layer, keys, d.head_dim);
+  io.v_scale.data = scales_of_cache(e, l->layer, values, d.v_dim);
   return ga_attn(e->ctx, &d, &io, NULL);
 }
 

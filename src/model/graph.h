@@ -96,7 +96,7 @@ typedef struct node_rope {
 /* Attention. With has_memory, k and v of the step are appended to the layer's memory, and q attends causally to the
  * whole memory of its sequence. Without, q attends to k and v of the step's own tokens in both directions. */
 typedef struct node_attention {
-  value_id q, k, v;
+  value_id q, k, v; /* k and v NO_VALUE: q attends to the memory of an earlier layer (ga_hparams.kv_distance) */
   int32_t window; /* a query sees keys at distances below this; 0: all keys */
   float scale;
   bool has_memory;

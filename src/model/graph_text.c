@@ -78,7 +78,10 @@ static void put_act(line *l, int32_t act, value_id x, value_id gate) {
 }
 
 static void put_attention(line *l, const node_attention *n) {
-  put_format(l, "%s(%%%d, %%%d, %%%d)", n->has_memory ? "attention" : "attention_bidirectional", n->q, n->k, n->v);
+  if (n->k == NO_VALUE)
+    put_format(l, "attention(%%%d, memory of an earlier layer)", n->q);
+  else
+    put_format(l, "%s(%%%d, %%%d, %%%d)", n->has_memory ? "attention" : "attention_bidirectional", n->q, n->k, n->v);
   if (n->window) put_format(l, " window %d", n->window);
   if (n->has_alibi) put_format(l, " alibi");
   if (n->sinks.id != W_NONE) put_format(l, " sinks");

@@ -145,6 +145,12 @@ static ga_status read_renorm(const ga_model_file *file, ga_hparams *p) {
   return GA_OK;
 }
 
+bool ga_hparams_share_kv(const ga_hparams *p) {
+  for (int32_t il = 0; il < p->n_layers; il++)
+    if (p->kv_distance[il]) return true;
+  return false;
+}
+
 bool hparams_has_experts(const ga_model_file *file, const ga_hparams *p) {
   char text[GA_HPARAM_KEY_BYTES];
   int64_t n;

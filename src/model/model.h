@@ -24,6 +24,14 @@ typedef struct ga_expert_act {
   bool weighs_input; /* a token's weights multiply the input of its experts, not their results */
 } ga_expert_act;
 
+/* Sizes of a layer's heads of attention. */
+typedef struct ga_heads {
+  int32_t n_kv;    /* number of heads of keys and values */
+  int32_t dim;     /* elements of a head of queries, and of keys */
+  int32_t v_dim;   /* elements of a head of values */
+  int32_t rot_dim; /* elements of a head to which RoPE is applied */
+} ga_heads;
+
 typedef struct ga_hparams {
   const ga_arch_desc *arch;
   int32_t n_layers, width, ff_width, vocab;
@@ -36,11 +44,15 @@ typedef struct ga_hparams {
   /* Multi-head latent attention: elements of the latent vector from which all heads' keys and values are made, and of
    * the latent vector of queries. kv_latent 0: heads have keys and values; q_latent 0: queries have no latent vector */
   int32_t kv_latent, q_latent;
+  ga_heads local_heads;                   /* heads of local layers; dim 0: all layers have heads of the same sizes */
   int32_t rope_pairs;                     /* elements that RoPE rotates together, a ga_rope_pairs */
   int32_t window;                         /* tokens of the sliding window of local layers; 0 = none */
   bool is_local[GA_MODEL_MAX_LAYERS];     /* [layer] the layer's attention is limited to the sliding window */
   bool no_rope[GA_MODEL_MAX_LAYERS];      /* [layer] the layer has no RoPE */
   bool no_attention[GA_MODEL_MAX_LAYERS]; /* [layer] the layer has no keys and values */
+  /* [layer] the layer reads keys and values of the layer so many layers before it; 0: it has its own */
+  int16_t kv_distance[GA_MODEL_MAX_LAYERS];
+  int32_t layer_ff_width[GA_MODEL_MAX_LAYERS]; /* [layer] width of the layer's feed-forward; 0: ff_width */
   int32_t pooling;                        /* encoders: how rows become one, a ga_pooling */
   int32_t n_types;     /* rows of the table of token types that are read: 2 to score pairs of texts; 0 means 1 */
   bool has_alibi;      /* attention has ALiBi: logits fall with distance, by a slope for each head */
@@ -68,6 +80,16 @@ typedef struct ga_hparams {
   bool has_sinks; /* each head of attention has a sink: one more logit in the denominator of its softmax */
   double rope_base, rope_base_local;
 } ga_hparams;
+
+/* Returns the sizes of a layer's heads. */
+static inline ga_heads ga_heads_of(const ga_hparams *p, int32_t layer) {
+  const bool is_other = p->local_heads.dim && layer >= 0 && p->is_local[layer];
+  return is_other ? p->local_heads : (ga_heads){p->n_kv_heads, p->head_dim, p->v_dim, p->rot_dim};
+}
+/* Returns the layer whose keys and values a layer reads. */
+static inline int32_t ga_kv_layer(const ga_hparams *p, int32_t layer) { return layer - p->kv_distance[layer]; }
+/* Returns whether a layer reads the keys and values of another one, so that both must be on one device. */
+bool ga_hparams_share_kv(const ga_hparams *p);
 
 #define GA_WEIGHT_DIMS 4
 
@@ -115,7 +137,7 @@ typedef enum rope_table {
 typedef struct ga_placement {
   ga_ctx *ctx;
   int32_t first, end;
-  const float *rope_freq[ROPE_TABLES]; /* [rope_table][rot_dim / 2] frequencies */
+  const float *rope_freq[ROPE_TABLES]; /* [rope_table][ga_rope_dims / 2] frequencies */
   const float *alibi;                  /* [n_heads] slopes of ALiBi; NULL: none */
   void **buffers;
   size_t n_buffers, buffers_capacity;
@@ -175,11 +197,13 @@ static inline bool place_ends(const ga_model *m, const ga_placement *p) {
 
 /* Reads and checks the hyper-parameters of an open file. */
 GA_NODISCARD ga_status ga_hparams_read(const ga_model_file *file, ga_hparams *out);
-/* Computes the frequencies of a table, inv_freq[rot_dim / 2], and *magnitude, the factor of sine and cosine. factors:
- * [rot_dim / 2] divisors of the frequencies; NULL: none. */
+/* Returns the number of elements of a head that a table's frequencies rotate. */
+int32_t ga_rope_dims(const ga_hparams *p, rope_table table);
+/* Computes the frequencies of a table, inv_freq[ga_rope_dims / 2], and *magnitude, the factor of sine and cosine. factors:
+ * [ga_rope_dims / 2] divisors of the frequencies; NULL: none. */
 GA_NODISCARD ga_status ga_hparams_rope(const ga_model_file *file, const ga_hparams *p, rope_table table,
                                        const float *factors, float *inv_freq, float *magnitude);
-/* Reads the divisors of a table's frequencies, [rot_dim / 2]. *found is false if the file has none. out must hold 512
+/* Reads the divisors of a table's frequencies, [ga_rope_dims / 2]. *found is false if the file has none. out must hold 512
  * numbers. */
 GA_NODISCARD ga_status ga_rope_factors(const ga_model_file *file, const ga_hparams *p, rope_table table, float *out,
                                        bool *found);

@@ -22,9 +22,12 @@ static ga_status check_kv_dtype(const ga_hparams *p, ga_dtype d) {
   const bool is_plain = d == GA_F16 || d == GA_F32 || d == GA_BF16;
   GA_REQUIRE(!p->kv_latent || is_plain, GA_ERR_DTYPE,
              "session: kv cache of %s; allowed for models with latent attention: f16, f32, bf16", ga_dtype_name(d));
-  GA_REQUIRE(p->head_dim % block == 0 && p->v_dim % block == 0, GA_ERR_DTYPE,
-             "session: kv cache of %s needs heads in multiples of %d; this model's have %d and %d", ga_dtype_name(d),
-             block, p->head_dim, p->v_dim);
+  for (int32_t il = 0; il < p->n_layers; il++) {
+    const ga_heads heads = ga_heads_of(p, il);
+    GA_REQUIRE(heads.dim % block == 0 && heads.v_dim % block == 0, GA_ERR_DTYPE,
+               "session: kv cache of %s needs heads in multiples of %d; this model's have %d and %d", ga_dtype_name(d),
+               block, heads.dim, heads.v_dim);
+  }
   return GA_OK;
 }
 

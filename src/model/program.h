@@ -186,6 +186,6 @@ ga_gemm_fused_desc describe_product(const ga_model *model, const ga_program *pro
 /* Returns whether the product rounds X to e4m3 if it has enough rows. */
 bool product_rounds_x(const ga_model *model, const ga_program *program, const launch *l);
 ga_kv_store_fused_desc describe_store(const ga_model *model, const ga_program *program, const launch_store *s,
-                                      ga_dtype kv, int64_t tokens, int64_t slots);
+                                      int32_t layer, ga_dtype kv, int64_t tokens, int64_t slots);
 
 #endif

@@ -135,9 +135,10 @@ typedef struct weight_spec {
 /* The specifications of all tensors, indexed by weight_id. */
 extern const weight_spec ga_weight_specs[W_COUNT];
 
-int64_t ga_weight_dim(const ga_hparams *p, weight_dim dim);
-/* Writes the dimensions of the model's tensor, the outermost first. Returns their number. */
-int32_t ga_weight_dims(const ga_hparams *p, weight_id id, int64_t dims[GA_WEIGHT_DIMS]);
+/* Returns a size of the layer's tensors. il: any number for sizes that all layers have in common. */
+int64_t ga_weight_dim(const ga_hparams *p, weight_dim dim, int32_t il);
+/* Writes the dimensions of the tensor of layer il, the outermost first. Returns their number. */
+int32_t ga_weight_dims(const ga_hparams *p, weight_id id, int32_t il, int64_t dims[GA_WEIGHT_DIMS]);
 #define GA_WEIGHT_NAME_BYTES 64 /* largest size of a tensor's name in bytes, with its NUL */
 /* Writes the tensor's name in the file to `text` and returns it. il: the layer, for tensors of layers only. */
 const char *ga_weight_name(weight_id id, int32_t il, char text[GA_WEIGHT_NAME_BYTES]);
@@ -158,9 +159,9 @@ GA_NODISCARD ga_status ga_weights_create(int32_t n_layers, ga_weight **out);
 /* Returns the tensor's entry in the model's table. Its data is NULL if the model has no such tensor. */
 ga_weight *ga_weight_slot(ga_model *model, weight_id id, int32_t il);
 const ga_weight *ga_weight_at(const ga_model *model, weight_ref w);
-/* Returns the description of a tensor of the model, without data. A table of token types has only the rows that GA
+/* Returns the description of a tensor of layer il, without data. A table of token types has only the rows that GA
  * reads (ga_hparams.n_types). */
-ga_weight ga_weight_of(const ga_hparams *p, weight_id id, ga_dtype dtype);
+ga_weight ga_weight_of(const ga_hparams *p, weight_id id, int32_t il, ga_dtype dtype);
 /* Returns the type in which ctx stores tensor t of the file. */
 ga_dtype ga_weight_dtype(const ga_model *model, ga_ctx *ctx, weight_kind kind, const ga_model_tensor *t);
 /* Returns the number of rows that ga_pack takes for a matrix, or for a whole stack of matrices. 0: it stays native,

@@ -15,7 +15,8 @@ block_qkv block_qkv_of(graph_builder *b, value_id h) {
 
 block_qkv block_joined_qkv_of(graph_builder *b, value_id h) {
   const ga_hparams *p = &b->model->hparams;
-  const int64_t n_q = ga_weight_dim(p, DIM_Q), n_k = ga_weight_dim(p, DIM_K), n_v = ga_weight_dim(p, DIM_V);
+  const int64_t n_q = ga_weight_dim(p, DIM_Q, b->layer), n_k = ga_weight_dim(p, DIM_K, b->layer),
+                n_v = ga_weight_dim(p, DIM_V, b->layer);
   const value_id qkv = build_linear(b, h, W_QKV, build_if_present(b, W_QKV_B)); /* [T, Hq D + Hkv D + Hkv Dv] */
   block_qkv t;
   t.q = build_slice(b, qkv, 0, n_q);
