@@ -1,6 +1,7 @@
 /* Tensors that are made of others when a folder or a file is opened: bytes against the sources' own, ranges that begin
  * and end anywhere, and sources that are missing or do not match. */
 #include "base/compiler.h"
+#include "tests/gguf_files.h"
 #include "tests/model_folder.h"
 
 #define GPT_OSS                                                                                                    \
@@ -110,6 +111,28 @@ static void test_experts(void **state) {
   ga_model_file_destroy(f);
 }
 
+/* A GGUF file with gate and up of two experts in one stack of Q8_0: rows of one block each. */
+static void test_gguf_halves(void **state) {
+  enum { ROW = 34, ROWS = 2, BYTES = 2 * 2 * ROWS * ROW };
+  uint8_t data[BYTES], want[2][BYTES / 2]; /* gate, up */
+  ga_gguf_writer *w = new_writer(3, 0);
+  ga_model_file *f;
+  (void)state;
+  for (int i = 0; i < BYTES; i++) data[i] = (uint8_t)(i * 7 + 1);
+  for (int half = 0; half < 2; half++)
+    for (int expert = 0; expert < 2; expert++)
+      memcpy(want[half] + expert * ROWS * ROW, data + (expert * 2 + half) * ROWS * ROW, ROWS * ROW);
+  const ga_tensor both = ga_tensor_make(data, GA_Q8_0, 3, (const int64_t[]){2, 2 * ROWS, 32});
+  ga_gguf_put_text(w, "general.architecture", "gemma4");
+  ga_gguf_put_tensor(w, "blk.0.ffn_gate_up_exps.weight", &both);
+  finish_file(w, "halves.gguf");
+  f = open_file("halves.gguf");
+  assert_null(ga_model_file_find(f, "blk.0.ffn_gate_up_exps.weight"));
+  check_made_bytes(f, "blk.0.ffn_gate_exps.weight", ROWS, 32, want[0], BYTES / 2);
+  check_made_bytes(f, "blk.0.ffn_up_exps.weight", ROWS, 32, want[1], BYTES / 2);
+  ga_model_file_destroy(f);
+}
+
 static void test_sources_refused(void **state) {
 #define BLOCKS(shape, n)        ENTRY("model.layers.0.mlp.experts.down_proj_blocks", "U8", shape, 0, n)
 #define SCALES(shape, from, to) "," ENTRY("model.layers.0.mlp.experts.down_proj_scales", "U8", shape, from, to)
@@ -151,8 +174,8 @@ static void test_sources_refused(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_mxfp4), cmocka_unit_test(test_columns),
-                                     cmocka_unit_test(test_halves), cmocka_unit_test(test_experts),
-                                     cmocka_unit_test(test_sources_refused)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_mxfp4),       cmocka_unit_test(test_columns),
+                                     cmocka_unit_test(test_halves),      cmocka_unit_test(test_experts),
+                                     cmocka_unit_test(test_gguf_halves), cmocka_unit_test(test_sources_refused)};
   return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

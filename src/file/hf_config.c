@@ -8,6 +8,7 @@
 #include "base/status.h"
 #include "file/byte_reader.h"
 #include "file/hf.h"
+#include "file/hf_layers.h"
 #include "file/hf_parts.h"
 #include "file/hf_rope.h"
 #include "file/limits.h"
@@ -220,6 +221,7 @@ static ga_status put_meta_value(const hf_sink *s, ga_hf_kind kind, const char *k
   case GA_HF_LAYER_TYPES: return put_layer_types(s, key, value);
   case GA_HF_FULL_LAYERS: return check_full_layers(value);
   case GA_HF_FP8: return put_quantization(s, value);
+  case GA_HF_BY_CODE:
   case GA_HF_ONLY:
   case GA_HF_LAST_LAYER:
   case GA_HF_REFUSED: break;
@@ -276,6 +278,7 @@ static ga_status put_meta_row(const hf_sink *s, const ga_hf_key *row, const json
   char *key = NULL;
   if (row->kind == GA_HF_REFUSED)
     return !value || json_is_false(value) ? GA_OK : put_meta_value(s, row->kind, NULL, value);
+  if (row->kind == GA_HF_BY_CODE) return GA_OK;
   if (row->kind == GA_HF_FULL_LAYERS) return value ? check_full_layers(value) : GA_OK;
   if (row->kind == GA_HF_FP8) return put_quantization(s, value);
   if (row->kind == GA_HF_LAST_LAYER) return value ? check_last_layer(config, value) : GA_OK;
@@ -435,6 +438,7 @@ static ga_status apply_rows(const hf_sink *s, const char *label, const json_t *c
   GA_TRY(put_rows(s, label, common_keys, config));
   if (inner != config) GA_TRY(put_rows(s, label, common_keys, inner));
   GA_TRY(put_ntk_alpha(s, label, inner));
+  GA_TRY(ga_hf_put_layers(s->arena, label, inner, s->arch, s->list));
   GA_TRY(put_rows(s, label, s->arch->keys, inner));
   GA_TRY(put_rows(s, label, s->arch->keys_2, inner));
   GA_TRY(put_attention_factor(s, label));

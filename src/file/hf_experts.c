@@ -397,9 +397,72 @@ static const ga_hf_name deepseek_names[] = {
     {"layers.%.post_attention_layernorm",          "blk.%.ffn_norm"},
     {0}};
 
+/* --- gemma4, text: heads of global layers, embeddings of layers, experts beside a feed-forward --- */
+static const ga_hf_key gemma4_keys[] = {
+    {"hidden_size",             ".embedding_length",                 GA_HF_INT,   "2304"},
+    {"num_hidden_layers",       ".block_count",                      GA_HF_INT,   "30"},
+    {"intermediate_size",       NULL,                                GA_HF_BY_CODE, NULL},
+    {"num_attention_heads",     ".attention.head_count",             GA_HF_INT,   "8"},
+    {"num_key_value_heads",     NULL,                                GA_HF_BY_CODE, NULL},
+    {"head_dim",                NULL,                                GA_HF_BY_CODE, NULL},
+    {"global_head_dim",         NULL,                                GA_HF_BY_CODE, NULL},
+    {"num_global_key_value_heads", NULL,                             GA_HF_BY_CODE, NULL},
+    {"per_layer_config",        NULL,                                GA_HF_BY_CODE, NULL},
+    {"use_double_wide_mlp",     NULL,                                GA_HF_BY_CODE, NULL},
+    {"enable_moe_block",        NULL,                                GA_HF_BY_CODE, NULL},
+    {"vocab_size_per_layer_input", NULL,                             GA_HF_BY_CODE, NULL},
+    {"attention_k_eq_v",        "ga.keys_are_values",                GA_HF_BOOL,  "false"},
+    {"num_kv_shared_layers",    ".attention.shared_kv_layers",       GA_HF_INT,   "0"},
+    {"hidden_size_per_layer_input", ".embedding_length_per_layer_input", GA_HF_INT_OR_NULL, "256"},
+    {"rms_norm_eps",            ".attention.layer_norm_rms_epsilon", GA_HF_FLOAT, "1e-6"},
+    {"max_position_embeddings", ".context_length",                   GA_HF_INT,   "131072"},
+    {"vocab_size",              ".vocab_size",                       GA_HF_INT,   "262144"},
+    {"sliding_window",          ".attention.sliding_window",         GA_HF_INT,   "512"},
+    {"layer_types",             ".attention.sliding_window_pattern", GA_HF_LAYER_TYPES, NULL},
+    {"rope_parameters.full_attention.rope_theta", ".rope.freq_base", GA_HF_FLOAT, "1000000"},
+    {"rope_parameters.full_attention.partial_rotary_factor", "ga.rope_proportion", GA_HF_FRACTION, GA_HF_REQUIRED},
+    {"rope_parameters.full_attention.rope_type", NULL,               GA_HF_ONLY,  "\"proportional\""},
+    {"rope_parameters.full_attention.factor", NULL,                  GA_HF_ONLY,  "1"},
+    {"rope_parameters.sliding_attention.rope_theta", ".rope.freq_base_swa", GA_HF_FLOAT, "10000"},
+    {"rope_parameters.sliding_attention.partial_rotary_factor", NULL, GA_HF_ONLY, "1"},
+    {"num_experts",             ".expert_count",                     GA_HF_INT_OR_NONE, NULL},
+    {"top_k_experts",           ".expert_used_count",                GA_HF_INT_OR_NONE, NULL},
+    {"moe_intermediate_size",   ".expert_feed_forward_length",       GA_HF_INT_OR_NONE, NULL},
+    {"final_logit_softcapping", ".final_logit_softcapping",          GA_HF_FLOAT_OR_NULL, "0"},
+    {"hidden_activation",       NULL,                                GA_HF_ONLY,  "\"gelu_pytorch_tanh\""},
+    {"attention_bias",          NULL,                                GA_HF_REFUSED, NULL},
+    {"use_bidirectional_attention", NULL,                            GA_HF_ONLY,  "\"vision\""},
+    {0}};
+static const ga_hf_name gemma4_names[] = {
+    DECODER_NAMES,
+    QK_NORM_NAMES,
+    {"layers.%.post_attention_layernorm",     "blk.%.post_attention_norm"},
+    {"layers.%.pre_feedforward_layernorm",    "blk.%.ffn_norm"},
+    {"layers.%.post_feedforward_layernorm",   "blk.%.post_ffw_norm"},
+    {"layers.%.pre_feedforward_layernorm_2",  "blk.%.pre_ffw_norm_2"},
+    {"layers.%.post_feedforward_layernorm_1", "blk.%.post_ffw_norm_1"},
+    {"layers.%.post_feedforward_layernorm_2", "blk.%.post_ffw_norm_2"},
+    {"layers.%.router.proj",                  "blk.%.ffn_gate_inp"},
+    {"layers.%.router.scale",                 "blk.%.ffn_gate_inp.scale"},
+    {"layers.%.router.per_expert_scale",      "blk.%.ffn_down_exps.scale"},
+    {"layers.%.layer_scalar",                 "blk.%.layer_output_scale.weight"},
+    {"embed_tokens_per_layer",                "per_layer_token_embd"},
+    {"per_layer_model_projection",            "per_layer_model_proj"},
+    {"per_layer_projection_norm",             "per_layer_proj_norm"},
+    {"layers.%.per_layer_input_gate",         "blk.%.inp_gate"},
+    {"layers.%.per_layer_projection",         "blk.%.proj"},
+    {"layers.%.post_per_layer_input_norm",    "blk.%.post_norm"},
+    {0}};
+static const ga_hf_form gemma4_forms[] = {
+    {"layers.%.experts.gate_up_proj", "blk.%.ffn_gate_exps.weight", GA_HF_TAKE_FIRST},
+    {"layers.%.experts.gate_up_proj", "blk.%.ffn_up_exps.weight",   GA_HF_TAKE_SECOND},
+    {"layers.%.experts.down_proj",    "blk.%.ffn_down_exps.weight", GA_HF_TAKE_ALL},
+    {0}};
+
 #define WHOLE ga_hf_rope_keys
 #define PART ga_hf_rope_part_keys
 #define NEOX_SIGMOID (GA_HF_NEOX | GA_HF_SIGMOID)
+#define NEOX_BY_LAYER (GA_HF_NEOX | GA_HF_BY_LAYER)
 #define NEOX_NTK (GA_HF_NEOX | GA_HF_NTK_ALPHA)
 static const ga_hf_arch archs[] = {
     {"mixtral", "llama", NULL, GA_HF_NEOX, mixtral_keys, WHOLE, mixtral_names, NULL},
@@ -414,6 +477,8 @@ static const ga_hf_arch archs[] = {
     {"hunyuan_v1_moe", "hunyuan-moe", NULL, NEOX_NTK, hunyuan_moe_keys, NULL, hunyuan_moe_names, NULL},
     {"llama4_text", "llama4", NULL, 0, llama4_keys, WHOLE, llama4_names, llama4_forms},
     {"llama4", "llama4", "text_config", 0, llama4_keys, WHOLE, llama4_names, llama4_forms},
+    {"gemma4_text", "gemma4", NULL, NEOX_BY_LAYER, gemma4_keys, NULL, gemma4_names, gemma4_forms},
+    {"gemma4", "gemma4", "text_config", NEOX_BY_LAYER, gemma4_keys, NULL, gemma4_names, gemma4_forms},
     {"minimax_m2", "minimax-m2", NULL, NEOX_SIGMOID, minimax_m2_keys, PART, minimax_m2_names, minimax_m2_forms},
     {"deepseek_v2", "deepseek2", NULL, 0, deepseek_v2_keys, NULL, deepseek_names, NULL},
     {"deepseek_v3", "deepseek2", NULL, 0, deepseek_v3_keys, NULL, deepseek_names, choice_bias_forms},

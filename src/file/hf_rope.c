@@ -9,7 +9,7 @@
 #include "text/json_io.h"
 
 static const ga_part rope_rows[] = {
-    {"rope_type", GA_PART_READ, "default, linear, yarn, llama3 or longrope", NULL},
+    {"rope_type", GA_PART_READ, "default, linear, yarn, llama3 or longrope; of gemma4 proportional", NULL},
     {"type", GA_PART_READ, "the older name of rope_type", NULL},
     {"factor", GA_PART_READ, "without a type: linear", NULL},
     {"rope_theta", GA_PART_READ, NULL, NULL},

@@ -184,8 +184,8 @@ static ga_status open_source(maker *m, const ga_model_tensor *source, const ga_h
   GA_REQUIRE(is_mx || v->n_dims == 3 || (v->n_dims == 2 && !is_turned), GA_ERR_SHAPE,
              "tensor '%s' has %d dimensions; must have %s", source->source_name, v->n_dims,
              is_turned ? "3" : "3, or 2 for biases");
-  GA_REQUIRE(!ga_dtype_info(v->dtype)->is_quant, GA_ERR_UNSUPPORTED, "tensor '%s' is %s; must be of plain numbers",
-             source->source_name, ga_dtype_name(v->dtype));
+  GA_REQUIRE(!is_turned || !ga_dtype_info(v->dtype)->is_quant, GA_ERR_UNSUPPORTED,
+             "tensor '%s' is %s; must be of plain numbers", source->source_name, ga_dtype_name(v->dtype));
   made->matrices = v->dim[0];
   made->source_rows = v->dim[1];
   made->source_cols = is_mx ? v->dim[2] * MX_BLOCK : v->n_dims == 3 ? v->dim[2] : 1;
@@ -241,10 +241,29 @@ static ga_status add_form(maker *m, const ga_model_tensor *source, const ga_hf_f
                             (const int64_t[]){made->matrices, made->rows, cols});
 }
 
+/* Files of llama.cpp may have gate and up of experts in one stack. */
+static const ga_hf_form gguf_forms[] = {
+    {"blk.%.ffn_gate_up_exps.weight", "blk.%.ffn_gate_exps.weight", GA_HF_TAKE_FIRST},
+    {"blk.%.ffn_gate_up_exps.weight", "blk.%.ffn_up_exps.weight", GA_HF_TAKE_SECOND},
+    {0}};
+
+static const ga_hf_form *forms_of(const ga_hf_arch *arch) { return arch ? arch->forms : gguf_forms; }
+
+/* Does a form change any of the tensors? */
+static ga_status find_forms(maker *m, bool *found) {
+  *found = false;
+  for (const ga_hf_form *form = forms_of(m->arch); form && form->hf; form++)
+    for (int64_t i = 0; i < m->file->n_tensors && !*found; i++) {
+      const char *name;
+      GA_TRY(ga_hf_form_name(&m->file->arena, form, m->file->tensors[i].source_name, &name, found));
+    }
+  return GA_OK;
+}
+
 /* Adds the tensors that the model type makes of this one. *found is false if there is no form for it. */
 static ga_status add_forms(maker *m, const ga_model_tensor *t, bool *found) {
   *found = false;
-  for (const ga_hf_form *form = m->arch ? m->arch->forms : NULL; form && form->hf; form++) {
+  for (const ga_hf_form *form = forms_of(m->arch); form && form->hf; form++) {
     const char *name;
     bool matches;
     GA_TRY(ga_hf_form_name(&m->file->arena, form, t->source_name, &name, &matches));
@@ -276,15 +295,17 @@ static ga_status index_sources(maker *m) {
 
 ga_status ga_made_find(ga_model_file *file, const ga_hf_arch *arch) {
   maker m = {.file = file, .arch = arch};
+  bool has_forms;
   const size_t most = 2 * (size_t)file->n_tensors;
   void *p;
   GA_TRY(find_stacks(&m));
-  if (!m.n_stacks && !(arch && arch->forms)) return GA_OK;
+  GA_TRY(find_forms(&m, &has_forms));
+  if (!m.n_stacks && !has_forms) return GA_OK;
   GA_TRY(ga_arena_alloc(&file->arena, most * sizeof(ga_model_tensor), &p));
   m.out = p;
   GA_TRY(ga_arena_alloc(&file->arena, most * sizeof(ga_made), &p));
   file->made = p;
-  if (arch && arch->forms) GA_TRY(index_sources(&m));
+  if (has_forms) GA_TRY(index_sources(&m));
   for (int64_t i = 0; i < file->n_tensors; i++) GA_TRY(add_tensor(&m, &file->tensors[i]));
   for (int64_t i = 0; i < m.n_out; i++)
     if (m.out[i].part == GA_MADE_PART && !m.out[i].source_name) GA_TRY(finish_stack(&m, &m.out[i]));

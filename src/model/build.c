@@ -52,8 +52,7 @@ static bool weight_fits(graph_builder *b, weight_id w, int64_t cols) {
   return require(b, ga_arch_has_weight(&b->model->hparams, w, b->layer),
                  "has a weight that the architecture does not list") &&
          require(b, !weight_is_stack(ga_weight_specs[w].kind), "has a stack of matrices, which ops alone take") &&
-         require(b, dim_here(b, ga_weight_specs[w].cols) == cols,
-                 "has a weight of other columns than its input");
+         require(b, dim_here(b, ga_weight_specs[w].cols) == cols, "has a weight of other columns than its input");
 }
 
 static bool fits_or_none(graph_builder *b, weight_id w, int64_t cols) { return w == W_NONE || weight_fits(b, w, cols); }
@@ -107,7 +106,7 @@ weight_id build_if_present(const graph_builder *b, weight_id id) {
 }
 
 value_id build_embed(graph_builder *b, weight_id table, embed_ids ids, float scale) {
-  const int64_t width = b->model->hparams.width;
+  const int64_t width = dim_here(b, ga_weight_specs[table].cols);
   if (!weight_fits(b, table, width)) return NO_VALUE;
   const node_embed as = {.table = weight_here(b, table), .ids = ids, .scale = scale};
   return append_node(b, (ga_node){.kind = NODE_EMBED, .as.embed = as}, ROWS_TOKENS, width);
@@ -134,6 +133,18 @@ value_id build_layer_norm(graph_builder *b, value_id x, weight_id weight, weight
     return NO_VALUE;
   return append_norm(
       b, (node_norm){.x = x, .weight = weight_here(b, weight), .bias = weight_here(b, bias), .form = GA_NORM_LAYER});
+}
+
+value_id build_group_norm(graph_builder *b, value_id x, weight_id weight) {
+  const int64_t cols = dim_here(b, ga_weight_specs[weight].cols);
+  if (!is_value(b, x) || !weight_fits(b, weight, cols) ||
+      !require(b, cols > 0 && value_cols(b, x) % cols == 0, "norms no whole number of groups"))
+    return NO_VALUE;
+  return append_norm(b, (node_norm){.x = x,
+                                    .weight = weight_here(b, weight),
+                                    .bias = weight_here(b, W_NONE),
+                                    .form = GA_NORM_RMS,
+                                    .heads = (int32_t)(value_cols(b, x) / cols)});
 }
 
 /* Heads that x consists of; 0 after a failure. */
@@ -188,6 +199,26 @@ value_id build_scale(graph_builder *b, value_id x, float scale) {
   return append_like(b, (ga_node){.kind = NODE_SCALE, .as.scale = {.x = x, .scale = scale}}, x);
 }
 
+/* Reads the file's tensor of one number. */
+static ga_status read_stored_number(const graph_builder *b, weight_id id, float *out) {
+  char name[GA_WEIGHT_NAME_BYTES];
+  unsigned char raw[sizeof(double)];
+  const ga_model_tensor *t = ga_model_file_find(b->model->file, ga_weight_name(id, b->layer, name));
+  GA_REQUIRE(t, GA_ERR_FORMAT, "tensor %s is missing; %s needs it", name, b->model->hparams.arch->name);
+  GA_REQUIRE(t->view.n_dims == 1 && t->view.dim[0] == 1 && t->bytes <= sizeof raw, GA_ERR_SHAPE,
+             "%s has %d dimensions and %llu bytes; must be one number", name, t->view.n_dims,
+             (unsigned long long)t->bytes);
+  GA_TRY(ga_model_file_read(b->model->file, t, 0, raw, t->bytes));
+  return ga_vector_to_f32(t, raw, 0, out);
+}
+
+value_id build_stored_scale(graph_builder *b, value_id x, weight_id scale) {
+  float s = 1;
+  if (!is_value(b, x) || !weight_fits(b, scale, 1)) return NO_VALUE;
+  b->status = read_stored_number(b, scale, &s);
+  return b->status == GA_OK ? build_scale(b, x, s) : NO_VALUE;
+}
+
 value_id build_act(graph_builder *b, int32_t act, value_id x) {
   if (!is_value(b, x)) return NO_VALUE;
   return append_like(b, (ga_node){.kind = NODE_ACT, .as.act = {.x = x, .gate = NO_VALUE, .act = act}}, x);
@@ -214,8 +245,9 @@ static bool attention_fits(graph_builder *b, const node_attention *as) {
     return false;
   if (as->k == NO_VALUE) {
     const int32_t from = ga_kv_layer(p, b->layer);
-    return require(b, as->v == NO_VALUE && from >= 0 && from < b->layer && memory_layer_has(p, from, MEMORY_PAGES) &&
-                          p->is_local[from] == p->is_local[b->layer],
+    return require(b,
+                   as->v == NO_VALUE && from >= 0 && from < b->layer && memory_layer_has(p, from, MEMORY_PAGES) &&
+                       p->is_local[from] == p->is_local[b->layer],
                    "reads the memory of no earlier layer with like heads");
   }
   return is_value(b, as->k) && is_value(b, as->v) &&
@@ -258,7 +290,10 @@ value_id build_route(graph_builder *b, value_id x, weight_id bias) {
       !require(b, b->graph->values[x].rows == ROWS_TOKENS, "chooses experts for some tokens alone") ||
       !fits_or_none(b, bias, p->n_experts))
     return NO_VALUE;
-  const node_route as = {.kind = ROUTE_EXPERTS, .x = x, .bias = weight_here(b, bias)};
+  const node_route as = {.kind = ROUTE_EXPERTS,
+                         .x = x,
+                         .bias = weight_here(b, bias),
+                         .expert_scale = weight_here(b, build_if_present(b, W_EXPERT_SCALE))};
   b->graph->n_chosen = p->n_experts_used;
   return append_node(b, (ga_node){.kind = NODE_ROUTE, .as.route = as}, ROWS_TOKENS,
                      graph_route_words(p->n_experts, p->n_experts_used));
@@ -268,7 +303,8 @@ value_id build_gate(graph_builder *b, value_id x) {
   if (!is_value(b, x) || !require(b, value_cols(b, x) == 1, "has a gate of more columns than one") ||
       !require(b, b->graph->values[x].rows == ROWS_TOKENS, "has a gate of some tokens alone"))
     return NO_VALUE;
-  const node_route as = {.kind = ROUTE_GATE, .x = x, .bias = weight_here(b, W_NONE)};
+  const weight_ref none = weight_here(b, W_NONE);
+  const node_route as = {.kind = ROUTE_GATE, .x = x, .bias = none, .expert_scale = none};
   return append_node(b, (ga_node){.kind = NODE_ROUTE, .as.route = as}, ROWS_TOKENS, graph_route_words(1, 1));
 }
 
@@ -276,8 +312,7 @@ value_id build_gate(graph_builder *b, value_id x) {
 static bool stack_fits(graph_builder *b, weight_id w, int64_t cols) {
   return require(b, ga_arch_has_weight(&b->model->hparams, w, b->layer) && ga_weight_specs[w].kind == KIND_STACK,
                  "has experts of a tensor that is no stack of the architecture") &&
-         require(b, dim_here(b, ga_weight_specs[w].cols) == cols,
-                 "has experts of other columns than their input");
+         require(b, dim_here(b, ga_weight_specs[w].cols) == cols, "has experts of other columns than their input");
 }
 
 static bool is_route(const graph_builder *b, value_id v, route_kind kind) {
@@ -308,16 +343,14 @@ value_id build_expert_in(graph_builder *b, value_id x, value_id route, int32_t a
                              .act = act};
   if (!require(b, (as.gate_bias.id == W_NONE) == (as.up_bias.id == W_NONE), "has one of two biases of experts"))
     return NO_VALUE;
-  return append_node(b, (ga_node){.kind = NODE_EXPERT_IN, .as.expert_in = as}, ROWS_CHOSEN,
-                     dim_here(b, DIM_EXPERT_FF));
+  return append_node(b, (ga_node){.kind = NODE_EXPERT_IN, .as.expert_in = as}, ROWS_CHOSEN, dim_here(b, DIM_EXPERT_FF));
 }
 
 value_id build_expert_out(graph_builder *b, value_id x, value_id route) {
   if (!takes_route(b, x, ROWS_CHOSEN, route) || !stack_fits(b, W_DOWN_EXPERTS, value_cols(b, x))) return NO_VALUE;
   const node_expert_out as = {
       .x = x, .route = route, .down = weight_here(b, W_DOWN_EXPERTS), .bias = expert_bias(b, W_DOWN_EXPERTS_B)};
-  return append_node(b, (ga_node){.kind = NODE_EXPERT_OUT, .as.expert_out = as}, ROWS_TOKENS,
-                     dim_here(b, DIM_WIDTH));
+  return append_node(b, (ga_node){.kind = NODE_EXPERT_OUT, .as.expert_out = as}, ROWS_TOKENS, dim_here(b, DIM_WIDTH));
 }
 
 value_id build_gated_linear(graph_builder *b, value_id x, value_id gate, weight_id w) {
@@ -388,7 +421,7 @@ void build_result(graph_builder *b, value_id x, ga_pooling pooling) {
 /* --- graphs --- */
 
 ga_status graph_create(const ga_model *model, ga_model_graph **out) {
-  graph_builder b = {.model = model, .layer = -1};
+  graph_builder b = {.model = model, .layer = -1, .layer_values = NO_VALUE};
   void *p;
   *out = NULL;
   GA_TRY(ga_mem_zalloc(1, sizeof(ga_model_graph), "graph", &p));

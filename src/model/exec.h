@@ -152,7 +152,8 @@ GA_NODISCARD ga_status exec_workspace(const ga_model *model, ga_ctx *ctx, const 
  * are in ga_step.kv_len. */
 int64_t exec_rounded(int64_t n);
 /* Returns the description of a layer's attention over the pages of a KV cache. */
-ga_attn_desc exec_attn_desc(const ga_hparams *p, int32_t layer, int32_t seqs, int32_t max_q, int64_t max_kv, ga_dtype kv);
+ga_attn_desc exec_attn_desc(const ga_hparams *p, int32_t layer, int32_t seqs, int32_t max_q, int64_t max_kv,
+                            ga_dtype kv);
 /* Returns the description of the choice of experts for so many tokens. */
 ga_route_desc exec_route_desc(const ga_hparams *p, ga_ctx *ctx, route_kind kind, int32_t tokens, int64_t logits_stride);
 /* Returns the description of products by w, the stack of the experts' matrices, or the only expert's matrix. */

@@ -341,13 +341,13 @@ static ga_status run_attention_of(const ga_exec *e, const launch *l, const attn_
                    .o = exec_rows(e, o) + part->token * exec_stride(e, o),
                    .q_start = part->q_start,
                    .kv_len = step->kv_len + first,
-                   .page_table =
-                       memory.units + first * step->page_stride,
+                   .page_table = memory.units + first * step->page_stride,
                    .sinks = vector_at(e, node->sinks),
                    .q_tokens = part->n_tokens,
                    .page_table_stride = memory.stride};
   io.q_stride = (ga_attn_strides){.token = exec_stride(e, node->q), .head = d.head_dim};
-  io.k_scale = io.v_scale = (ga_attn_scale){.batch = GA_KV_PAGE, .head = kv_cache_slots(kv, ga_kv_layer(p, l->layer)), .block = 1};
+  io.k_scale = io.v_scale =
+      (ga_attn_scale){.batch = GA_KV_PAGE, .head = kv_cache_slots(kv, ga_kv_layer(p, l->layer)), .block = 1};
   io.k_scale.data = scales_of_cache(e, l->layer, keys, d.head_dim);
   io.v_scale.data = scales_of_cache(e, l->layer, values, d.v_dim);
   return ga_attn(e->ctx, &d, &io, NULL);
@@ -423,6 +423,7 @@ static ga_status run_route(const ga_exec *e, const launch *l) {
   ga_route_io io = route_arrays(e, n->kind, l->as.route.y);
   io.logits = exec_rows(e, n->x);
   io.bias = vector_at(e, n->bias);
+  io.expert_scale = vector_at(e, n->expert_scale);
   return ga_route(e->ctx, &d, &io, NULL);
 }
 

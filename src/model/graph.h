@@ -97,7 +97,7 @@ typedef struct node_rope {
  * whole memory of its sequence. Without, q attends to k and v of the step's own tokens in both directions. */
 typedef struct node_attention {
   value_id q, k, v; /* k and v NO_VALUE: q attends to the memory of an earlier layer (ga_hparams.kv_distance) */
-  int32_t window; /* a query sees keys at distances below this; 0: all keys */
+  int32_t window;   /* a query sees keys at distances below this; 0: all keys */
   float scale;
   bool has_memory;
   bool has_alibi;   /* logits fall by the head's slope for each token of distance */
@@ -126,8 +126,9 @@ typedef enum route_kind {
  * nodes of experts read it. */
 typedef struct node_route {
   route_kind kind;
-  value_id x;      /* logits [T, n_experts]; ROUTE_GATE: [T, 1] */
-  weight_ref bias; /* addends of scores, for the choice alone */
+  value_id x;              /* logits [T, n_experts]; ROUTE_GATE: [T, 1] */
+  weight_ref bias;         /* addends of scores, for the choice alone */
+  weight_ref expert_scale; /* factors of each expert's weights */
 } node_route;
 
 typedef struct node_expert_in {

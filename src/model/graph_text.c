@@ -99,6 +99,7 @@ static void put_op(line *l, const node_op *n) {
 static void put_route(line *l, const node_route *n) {
   put_format(l, n->kind == ROUTE_GATE ? "gate(%%%d" : "route(%%%d", n->x);
   put_weight_name(l, n->bias);
+  put_weight_name(l, n->expert_scale);
   put_format(l, ")");
 }
 

@@ -53,7 +53,7 @@ typedef struct ga_hparams {
   /* [layer] the layer reads keys and values of the layer so many layers before it; 0: it has its own */
   int16_t kv_distance[GA_MODEL_MAX_LAYERS];
   int32_t layer_ff_width[GA_MODEL_MAX_LAYERS]; /* [layer] width of the layer's feed-forward; 0: ff_width */
-  int32_t pooling;                        /* encoders: how rows become one, a ga_pooling */
+  int32_t pooling;                             /* encoders: how rows become one, a ga_pooling */
   int32_t n_types;     /* rows of the table of token types that are read: 2 to score pairs of texts; 0 means 1 */
   bool has_alibi;      /* attention has ALiBi: logits fall with distance, by a slope for each head */
   bool has_head_norms; /* heads of q and k have layer norms, each with its own weights */
@@ -77,7 +77,11 @@ typedef struct ga_hparams {
   int32_t n_dense_layers, expert_step;
   ga_router router; /* how experts are chosen */
   ga_expert_act expert_act;
-  bool has_sinks; /* each head of attention has a sink: one more logit in the denominator of its softmax */
+  int32_t layer_embed_width; /* elements of the embedding of a token that each layer has of its own; 0: none */
+  /* Layers read memory or values of layers other than the one before them, so that all of them are on one device. */
+  bool is_joined;
+  bool values_are_keys; /* values of global layers are their keys before norm and rotation */
+  bool has_sinks;       /* each head of attention has a sink: one more logit in the denominator of its softmax */
   double rope_base, rope_base_local;
 } ga_hparams;
 
@@ -88,8 +92,6 @@ static inline ga_heads ga_heads_of(const ga_hparams *p, int32_t layer) {
 }
 /* Returns the layer whose keys and values a layer reads. */
 static inline int32_t ga_kv_layer(const ga_hparams *p, int32_t layer) { return layer - p->kv_distance[layer]; }
-/* Returns whether a layer reads the keys and values of another one, so that both must be on one device. */
-bool ga_hparams_share_kv(const ga_hparams *p);
 
 #define GA_WEIGHT_DIMS 4
 
@@ -199,12 +201,12 @@ static inline bool place_ends(const ga_model *m, const ga_placement *p) {
 GA_NODISCARD ga_status ga_hparams_read(const ga_model_file *file, ga_hparams *out);
 /* Returns the number of elements of a head that a table's frequencies rotate. */
 int32_t ga_rope_dims(const ga_hparams *p, rope_table table);
-/* Computes the frequencies of a table, inv_freq[ga_rope_dims / 2], and *magnitude, the factor of sine and cosine. factors:
- * [ga_rope_dims / 2] divisors of the frequencies; NULL: none. */
+/* Computes the frequencies of a table, inv_freq[ga_rope_dims / 2], and *magnitude, the factor of sine and cosine.
+ * factors: [ga_rope_dims / 2] divisors of the frequencies; NULL: none. */
 GA_NODISCARD ga_status ga_hparams_rope(const ga_model_file *file, const ga_hparams *p, rope_table table,
                                        const float *factors, float *inv_freq, float *magnitude);
-/* Reads the divisors of a table's frequencies, [ga_rope_dims / 2]. *found is false if the file has none. out must hold 512
- * numbers. */
+/* Reads the divisors of a table's frequencies, [ga_rope_dims / 2]. *found is false if the file has none. out
+ * must hold 512 numbers. */
 GA_NODISCARD ga_status ga_rope_factors(const ga_model_file *file, const ga_hparams *p, rope_table table, float *out,
                                        bool *found);
 

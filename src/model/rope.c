@@ -58,6 +58,17 @@ static ga_status factors_of_array(const ga_meta *meta, int32_t n, float *out) {
   return check_factors(ga_meta_key(meta), n, out);
 }
 
+/* Pairs beyond a proportion of the head do not rotate: their frequencies are divided by so much that no angle is
+ * left. A folder states the proportion (GGUF bakes it into rope_freqs.weight). */
+static ga_status proportional_factors(const ga_model_file *file, int32_t pairs, float *factors, bool *found) {
+  double part;
+  *found = ga_model_file_meta(file, "ga.rope_proportion") != NULL;
+  GA_TRY(ga_model_file_float_or(file, "ga.rope_proportion", 1, &part));
+  GA_REQUIRE(part > 0 && part <= 1, GA_ERR_FORMAT, "ga.rope_proportion is %g; must be above 0 and at most 1", part);
+  for (int32_t i = 0; *found && i < pairs; i++) factors[i] = i < (int32_t)(part * pairs) ? 1 : 1e30f;
+  return GA_OK;
+}
+
 ga_status ga_rope_factors(const ga_model_file *file, const ga_hparams *p, rope_table table, float *out, bool *found) {
   const bool is_long = table == ROPE_LONG;
   const int32_t pairs = ga_rope_dims(p, table) / 2;
@@ -70,6 +81,7 @@ ga_status ga_rope_factors(const ga_model_file *file, const ga_hparams *p, rope_t
   if (!t && !is_long) t = ga_model_file_find(file, "rope_freqs.weight");
   GA_TRY(ga_model_file_array_or_null(file, is_long ? "ga.rope_long_factors" : "ga.rope_short_factors", GA_META_FLOATS,
                                      &meta));
+  if (!t && !meta && !is_long) return proportional_factors(file, pairs, out, found);
   *found = t || meta;
   if (t) return factors_of_tensor(file, t, pairs, out);
   return meta ? factors_of_array(meta, pairs, out) : GA_OK;

@@ -51,6 +51,8 @@ int64_t ga_weight_dim(const ga_hparams *p, weight_dim dim, int32_t il) {
   case DIM_Q_LATENT: return p->q_latent;
   case DIM_NOPE: return d - p->rot_dim;
   case DIM_V_HEAD: return dv;
+  case DIM_LAYER_EMBD: return p->layer_embed_width;
+  case DIM_LAYER_EMBDS: return (int64_t)p->n_layers * p->layer_embed_width;
   }
   return 0;
 }

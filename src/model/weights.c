@@ -397,7 +397,8 @@ static ga_status check_shape(const ga_hparams *p, const weight_spec *spec, int32
     return GA_OK;
   }
   if (spec->kind == KIND_VECTOR) {
-    const bool is_row_each = spec->rows == DIM_HEAD && t->view.n_dims == 2 && t->view.dim[1] == dim && t->view.dim[0] * dim == cols;
+    const bool is_row_each =
+        spec->rows == DIM_HEAD && t->view.n_dims == 2 && t->view.dim[1] == dim && t->view.dim[0] * dim == cols;
     GA_REQUIRE(is_row_each || (t->view.n_dims == 1 && t->view.dim[0] == cols), GA_ERR_SHAPE,
                "%s: %d dimensions, the last %lld; must be [%lld]", t->name, t->view.n_dims,
                (long long)(t->view.n_dims ? t->view.dim[t->view.n_dims - 1] : 0), (long long)cols);
@@ -515,7 +516,8 @@ static ga_status load_one(loader *l, const weight_use *use, int32_t il) {
   GA_REQUIRE(!is_qkv || (p->n_kv_heads == p->n_heads && p->v_dim == p->head_dim), GA_ERR_SHAPE,
              "%s by head: %d heads of %d, %d kv heads of %d; must be as many, of one size", t->name, p->n_heads,
              p->head_dim, p->n_kv_heads, p->v_dim);
-  GA_TRY(weight_is_stack(spec->kind) ? check_stack_shape(p, use->id, il, t) : check_shape(p, spec, il, t, is_transposed));
+  GA_TRY(weight_is_stack(spec->kind) ? check_stack_shape(p, use->id, il, t)
+                                     : check_shape(p, spec, il, t, is_transposed));
   GA_TRY(check_weight_dtype(spec, t));
   GA_REQUIRE(change == CHANGE_NONE || t->view.dtype != GA_E4M3, GA_ERR_UNSUPPORTED,
              "%s is e4m3; %s has no scales for that", t->name, p->arch->name);
@@ -617,7 +619,7 @@ static ga_status need_of(const ga_model *model, ga_ctx *ctx, weight_id id, int32
 static bool stands_at(const ga_hparams *p, weight_id id, int32_t il) {
   if (il >= 0 && il < p->n_layers) return ga_weight_specs[id].of_layer && ga_arch_has_weight(p, id, il);
   const bool is_head = id == W_OUTPUT_NORM || id == W_OUTPUT_NORM_B || id == W_OUTPUT || id == W_OUTPUT_B;
-  return !ga_weight_specs[id].of_layer && is_head == (il >= 0);
+  return !ga_weight_specs[id].of_layer && is_head == (il >= 0) && ga_arch_has_weight(p, id, il);
 }
 
 ga_status ga_weights_need(const ga_model *model, ga_ctx *ctx, int32_t il, ga_weight_need *out) {

@@ -74,7 +74,8 @@ static ga_status put_ints_meta(rewrite *r, const ga_meta *meta) {
  * so it is written where there is one; else the flags. modern-bert counts from its first layer. */
 static ga_status put_window_pattern(rewrite *r, const ga_meta *meta) {
   const int64_t layers = ga_meta_count(meta), first = strcmp(r->model.arch, "modern-bert") ? 1 : 0;
-  for (int64_t n = 1; n <= layers; n++) {
+  const bool has_flags = !strcmp(r->model.arch, "gemma4"); /* always */
+  for (int64_t n = 1; n <= layers && !has_flags; n++) {
     bool fits = true, flag = false;
     for (int64_t il = 0; il < layers && fits; il++) {
       GA_TRY(ga_meta_bool(meta, il, &flag));
@@ -417,12 +418,27 @@ static ga_status add_head_norms(rewrite *r) {
   return GA_OK;
 }
 
+/* Gemma 4 rotates the first part of a global head's pairs: GGUF has divisors that leave no angle of the others. */
+static ga_status add_proportion(rewrite *r) {
+  folder_heads heads;
+  double part;
+  float *values;
+  if (!ga_model_file_meta(r->file, "ga.rope_proportion")) return GA_OK;
+  GA_TRY(ga_model_file_float(r->file, "ga.rope_proportion", &part));
+  GA_TRY(folder_heads_of(r, &heads));
+  const int64_t pairs = heads.dim / 2;
+  GA_TRY(add_vector(r, "rope_freqs.weight", pairs, &values));
+  for (int64_t i = 0; i < pairs; i++) values[i] = i < (int64_t)(part * (double)pairs) ? 1 : 1e30f;
+  return GA_OK;
+}
+
 ga_status rewrite_add_made(rewrite *r) {
   folder_heads heads;
   float *values;
   GA_TRY(add_head_norms(r));
   GA_TRY(add_factors(r, "ga.rope_short_factors", "rope_factors_short.weight"));
   GA_TRY(add_factors(r, "ga.rope_long_factors", "rope_factors_long.weight"));
+  GA_TRY(add_proportion(r));
   if (!arch_meta_is(r, "rope.scaling.type", "llama3")) return GA_OK;
   GA_TRY(folder_heads_of(r, &heads));
   GA_REQUIRE(heads.rotated >= 2, GA_ERR_SHAPE, "rope scaling llama3 of heads of %lld; at least 2 elements must rotate",

@@ -10,6 +10,7 @@ and evaluate them. Those of CONFIGS need numpy: arch_numpy.py evaluates them. So
 mathematics, by the names of GGUF; one with a config makes a folder. Small on purpose: each
 quirk of an architecture that changes the numbers is on (grouped heads, biases, head norms, sliding windows, rope scaling).
 """
+import contextlib
 import importlib
 import json
 import os
@@ -141,6 +142,21 @@ MODELS |= {
         hf.MiniMaxM2Config(**EXPERTS, num_local_experts=6, num_experts_per_tok=2, head_dim=32, rotary_dim=16)),
 }
 
+GEMMA4 = dict(DECODER, intermediate_size=32, num_hidden_layers=6, head_dim=16, sliding_window=8, final_logit_softcapping=3.0,
+              layer_types=["sliding_attention", "sliding_attention", "full_attention"] * 2)
+MODELS |= {
+    "gemma4": lambda: hf.Gemma4ForCausalLM(  # as E2B: embeddings of layers, shared keys, wider feed-forwards with them
+        hf.Gemma4TextConfig(**GEMMA4, global_head_dim=32, vocab_size_per_layer_input=96, hidden_size_per_layer_input=16,
+                            num_kv_shared_layers=3, use_double_wide_mlp=True)),
+    "gemma4_moe": lambda: hf.Gemma4ForCausalLM(  # as 26B-A4B: values that are keys, fewer and longer global heads, experts
+        hf.Gemma4TextConfig(**GEMMA4, global_head_dim=32, hidden_size_per_layer_input=0, attention_k_eq_v=True,
+                            num_global_key_value_heads=1, enable_moe_block=True, num_experts=6, top_k_experts=2,
+                            moe_intermediate_size=32)),
+}
+
+# Models of which what transformers computes in f32 costs more than the tests allow.
+ALL_IN_F64 = {"gemma4", "gemma4_moe"}
+
 NUMPY = dict(DECODER, hidden_act="silu", rms_norm_eps=1e-5, rope_theta=10000.0, tie_word_embeddings=False)
 CONFIGS = {
     "olmo2": dict(NUMPY, model_type="olmo2", attention_bias=False, rope_theta=500000.0),
@@ -163,13 +179,19 @@ CONFIGS = {
 def shake(model):
     """Random values everywhere, norms and biases too: a weight that is 1 or 0 hides a mistake."""
     generator = torch.Generator().manual_seed(7)
+    kind = type(model).__name__
+    is_plain = "Gemma" not in kind or kind.startswith("Gemma4")  # the other Gemmas multiply by 1 + w
     for name, p in sorted(model.named_parameters()):
         scale = 0.3 if p.dim() == 1 else 0.6 / p.shape[-1] ** 0.5 * 2
-        base = 1.0 if p.dim() == 1 and "norm" in name.lower() and name.endswith("weight") and "gemma" not in type(model).__name__.lower() else 0.0
+        base = 1.0 if p.dim() == 1 and "norm" in name.lower() and name.endswith("weight") and is_plain else 0.0
         p.data = base + scale * torch.randn(p.shape, generator=generator)
+        if kind.startswith("Gemma4") and name.endswith("q_norm.weight"):
+            p.data *= 0.25  # the factor of attention's logits, which other models have apart
     for name, p in sorted(model.named_buffers()):  # of the choice of experts alone
         if name.endswith("e_score_correction_bias"):
             p.copy_(0.2 * torch.randn(p.shape, generator=generator))
+        if name.endswith("layer_scalar"):
+            p.copy_(1 + 0.2 * torch.randn(p.shape, generator=generator))
 
 
 def with_mxfp4(model, folder):
@@ -213,6 +235,18 @@ def write_expected(folder, by, word, rows, file="expected.txt", ids=IDS):
             f.write(line(word, row))
 
 
+@contextlib.contextmanager
+def all_in_f64():
+    """Computes in f64 even what transformers computes in f32 for a model of f64: norms, routers, angles."""
+    kept = torch.Tensor.float, torch.float32, torch.float
+    torch.Tensor.float = lambda x, *args, **kwargs: x.double()
+    torch.float32 = torch.float = torch.float64
+    try:
+        yield
+    finally:
+        torch.Tensor.float, torch.float32, torch.float = kept
+
+
 def by_transformers(name, folder):
     torch.manual_seed(1)
     model = MODELS[name]().eval()
@@ -226,7 +260,7 @@ def by_transformers(name, folder):
         with_mxfp4(model, folder)
     model = model.double()
     model.config._experts_implementation = "eager"  # the other ways have no f64
-    with torch.no_grad():
+    with torch.no_grad(), all_in_f64() if name in ALL_IN_F64 else contextlib.nullcontext():
         out = model(torch.tensor([IDS]))
     by = f"transformers {hf.__version__}, torch {torch.__version__}"
     if not hasattr(out, "logits"):  # encoders
@@ -263,6 +297,8 @@ def by_numpy(name, folder):
 def by_module(name, folder):
     module = importlib.import_module(f"arch.{name}")
     weights = arch_numpy.random_of(module.shapes())
+    if hasattr(module, "changed"):
+        weights = module.changed(weights)
     os.makedirs(folder, exist_ok=True)
     if hasattr(module, "config"):
         write_folder(folder, module.config(), weights)

@@ -1,5 +1,7 @@
 #include "model/arch/blocks.h"
 
+#include <math.h>
+
 #include "ga/gemm.h"
 #include "model/arch/arch.h"
 
@@ -115,6 +117,24 @@ value_id block_expert_layer(graph_builder *b, value_id h, int32_t act) {
   return build_add(b, y, build_gated_linear(b, shared, weight, W_DOWN_SHARED));
 }
 
+/* --- embeddings of layers --- */
+
+value_id block_layer_embeddings(graph_builder *b, value_id x) {
+  const ga_hparams *p = &b->model->hparams;
+  const float each = sqrtf((float)p->layer_embed_width), width = sqrtf((float)p->width);
+  const value_id looked_up = build_embed(b, W_LAYER_EMBD, IDS_TOKENS, each); /* [T, n_layers P] */
+  const value_id made = build_scaled_linear(b, x, W_LAYER_EMBD_PROJ, W_NONE, 1 / width);
+  return build_scale(b, build_add(b, build_group_norm(b, made, W_LAYER_EMBD_NORM), looked_up), sqrtf(0.5f));
+}
+
+value_id block_layer_embedding(graph_builder *b, value_id x) {
+  const int32_t width = b->model->hparams.layer_embed_width;
+  const value_id own = build_slice(b, b->layer_values, (int64_t)b->layer * width, width); /* [T, P] */
+  const value_id gate = build_linear(b, x, W_LAYER_GATE, W_NONE);                         /* [T, P] */
+  const value_id y = build_linear(b, build_gated_act(b, GA_ACT_GELU_TANH, gate, own), W_LAYER_PROJ, W_NONE);
+  return build_rms_norm(b, y, W_POST_LAYER_NORM);
+}
+
 /* --- layers --- */
 
 value_id block_layer_norm_decoder(graph_builder *b, value_id x, int32_t window, int32_t act) {
@@ -132,6 +152,14 @@ value_id block_layers(graph_builder *b, value_id x, block_layer_fn layer) {
 void block_rms_head(graph_builder *b, value_id x, float scale) {
   const value_id h = build_rms_norm(b, build_wanted(b, x), W_OUTPUT_NORM); /* [n_out, d] */
   build_result(b, build_scaled_linear(b, h, W_OUTPUT, W_NONE, scale), POOL_NONE);
+}
+
+void block_capped_head(graph_builder *b, value_id x) {
+  const float cap = b->model->hparams.logit_softcap;
+  const value_id h = build_rms_norm(b, build_wanted(b, x), W_OUTPUT_NORM);              /* [n_out, d] */
+  value_id logits = build_scaled_linear(b, h, W_OUTPUT, W_NONE, cap > 0 ? 1 / cap : 1); /* [n_out, V] */
+  if (cap > 0) logits = build_scale(b, build_act(b, GA_ACT_TANH, logits), cap);
+  build_result(b, logits, POOL_NONE);
 }
 
 void block_layer_norm_head(graph_builder *b, value_id x, float scale) {

@@ -291,7 +291,8 @@ static ga_status match_rotated_store(fuser *f, const ga_node *attention, group *
                                    .q_norm = q_norm ? q_norm->as.norm.weight : (weight_ref){.id = W_NONE},
                                    .k_norm = k_norm ? k_norm->as.norm.weight : (weight_ref){.id = W_NONE},
                                    .eps = t->model->hparams.norm_eps};
-  const ga_kv_store_fused_desc d = describe_store(t->model, f->program, &store->as.store, attention->layer, *t->kv, 1, 1);
+  const ga_kv_store_fused_desc d =
+      describe_store(t->model, f->program, &store->as.store, attention->layer, *t->kv, 1, 1);
   GA_TRY(t->planner->takes_store(t->planner->user, &d, &taken));
   if (!taken) {
     *g = (group){.n_nodes = 0};

@@ -25,8 +25,8 @@ ga_status shard_sizes(const ga_hparams *whole, int32_t rank, int32_t ranks, ga_h
   GA_REQUIRE(ranks >= 1 && rank >= 0 && rank < ranks, GA_ERR_ARG, "rank %d of %d", rank, ranks);
   if (ranks == 1) return GA_OK;
   GA_TRY(shardable_tensors(whole->arch));
-  GA_REQUIRE(!whole->local_heads.dim && !ga_hparams_share_kv(whole), GA_ERR_UNSUPPORTED,
-             "%s has layers with other heads, or with keys and values of another layer; it is not split by tensors",
+  GA_REQUIRE(!whole->local_heads.dim && !whole->is_joined, GA_ERR_UNSUPPORTED,
+             "%s has layers with other heads, or that read other layers; it is not split by tensors",
              whole->arch->name);
   GA_REQUIRE(whole->n_heads % ranks == 0, GA_ERR_SHAPE, "%d heads over %d ranks; must divide", whole->n_heads, ranks);
   GA_REQUIRE(whole->n_kv_heads % ranks == 0 || ranks % whole->n_kv_heads == 0, GA_ERR_SHAPE,
@@ -79,8 +79,8 @@ static void shard_nodes(graph_rewrite *r, const ga_hparams *whole, const ga_hpar
                         int32_t ranks) {
   for (int32_t i = 0; i < r->from->n_nodes; i++) {
     ga_node node = r->from->nodes[i];
-    const bool is_part =
-        node.kind == NODE_LINEAR && shard_cut_of(whole, part, rank, ranks, node.as.linear.weight.id, node.layer).by_cols;
+    const bool is_part = node.kind == NODE_LINEAR &&
+                         shard_cut_of(whole, part, rank, ranks, node.as.linear.weight.id, node.layer).by_cols;
     if (is_part && rank) node.as.linear.bias.id = W_NONE;
     const value_id y = rewrite_copy(r, &node);
     if (!is_part) continue;
