@@ -386,6 +386,17 @@ static ga_status put_ntk_alpha(const hf_sink *s, const char *label, const json_t
   return ga_meta_list_add_text(s->arena, s->list, key, "none", 4);
 }
 
+/* Llama 4's factors of queries: true, or a number other than 0, turns them on. */
+static ga_status put_temperature(const hf_sink *s, const char *label, const json_t *config) {
+  const json_t *tuning = ga_json_at(config, "attn_temperature_tuning");
+  if (strcmp(s->arch->arch, "llama4") != 0 || !tuning) return GA_OK;
+  GA_REQUIRE(json_is_boolean(tuning) || json_is_integer(tuning), GA_ERR_FORMAT,
+             "%s: 'attn_temperature_tuning' is %s; must be true, false or an integer", label,
+             ga_json_type_name(tuning));
+  if (json_is_true(tuning) || json_integer_value(tuning)) return GA_OK;
+  return ga_meta_list_add_float(s->arena, s->list, "llama4.attention.temperature_scale", 0);
+}
+
 static ga_status put_gpt2_inner(const hf_sink *s, const char *label) {
   const char *key = "gpt2.feed_forward_length";
   if (strcmp(s->arch->arch, "gpt2") != 0 || ga_meta_list_find(s->list, key)) return GA_OK;
@@ -438,6 +449,7 @@ static ga_status apply_rows(const hf_sink *s, const char *label, const json_t *c
   GA_TRY(put_rows(s, label, common_keys, config));
   if (inner != config) GA_TRY(put_rows(s, label, common_keys, inner));
   GA_TRY(put_ntk_alpha(s, label, inner));
+  GA_TRY(put_temperature(s, label, inner));
   GA_TRY(ga_hf_put_layers(s->arena, label, inner, s->arch, s->list));
   GA_TRY(put_rows(s, label, s->arch->keys, inner));
   GA_TRY(put_rows(s, label, s->arch->keys_2, inner));

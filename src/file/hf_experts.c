@@ -287,7 +287,7 @@ static const ga_hf_form minimax_m2_forms[] = {
     {"layers.%.block_sparse_moe.e_score_correction_bias", "blk.%.exp_probs_b.bias", GA_HF_TAKE_ALL},
     {0}};
 
-/* --- llama4, text: chunks of attention and scales of queries begin to matter at 8191 tokens, where contexts end --- */
+/* --- llama4, text: chunks of attention, and factors of queries by position --- */
 static const ga_hf_key llama4_keys[] = {
     {"hidden_size",             ".embedding_length",                 GA_HF_INT,   "5120"},
     {"num_hidden_layers",       ".block_count",                      GA_HF_INT,   "48"},
@@ -311,8 +311,10 @@ static const ga_hf_key llama4_keys[] = {
     {"no_rope_layer_interval",  "ga.no_rope_every",                  GA_HF_INT,   "4"},
     {"use_qk_norm",             "ga.head_norms",                     GA_HF_BOOL,  "true"},
     {"attention_bias",          NULL,                                GA_HF_REFUSED, NULL},
-    {"attention_chunk_size",    NULL,                                GA_HF_ONLY,  "8192"},
-    {"floor_scale",             NULL,                                GA_HF_ONLY,  "8192"},
+    {"attention_chunk_size",    ".attention.sliding_window",         GA_HF_INT_OR_NULL, "8192"},
+    {"attn_temperature_tuning", NULL,                                GA_HF_BY_CODE, NULL},
+    {"attn_scale",              ".attention.temperature_scale",      GA_HF_FLOAT, "0.1"},
+    {"floor_scale",             ".attention.temperature_length",     GA_HF_INT,   "8192"},
     {0}};
 static const ga_hf_name llama4_names[] = {
     {"embed_tokens",                          "token_embd"},

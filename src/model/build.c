@@ -196,7 +196,26 @@ value_id build_scaled_linear(graph_builder *b, value_id x, weight_id w, weight_i
 
 value_id build_scale(graph_builder *b, value_id x, float scale) {
   if (!is_value(b, x)) return NO_VALUE;
-  return append_like(b, (ga_node){.kind = NODE_SCALE, .as.scale = {.x = x, .scale = scale}}, x);
+  const node_scale as = {.x = x, .b = NO_VALUE, .factors = NO_VALUE, .scale = scale};
+  return append_like(b, (ga_node){.kind = NODE_SCALE, .as.scale = as}, x);
+}
+
+value_id build_scaled_add(graph_builder *b, value_id x, value_id factors, value_id added) {
+  if (!is_value(b, x) || !is_value(b, factors) ||
+      !require(b, value_cols(b, factors) == 1 && b->graph->values[factors].rows == b->graph->values[x].rows,
+               "has other factors than one for each row") ||
+      (added != NO_VALUE && !same_shape(b, x, added, "adds rows of two shapes")))
+    return NO_VALUE;
+  const node_scale as = {.x = x, .b = added, .factors = factors, .scale = 1};
+  return append_like(b, (ga_node){.kind = NODE_SCALE, .as.scale = as}, x);
+}
+
+value_id build_scale_by_position(graph_builder *b, value_id x) {
+  if (!is_value(b, x) || !require(b, b->graph->values[x].rows == ROWS_TOKENS && b->model->hparams.temperature.length,
+                                  "scales rows without positions, or without a rule for them"))
+    return NO_VALUE;
+  const node_scale as = {.x = x, .b = NO_VALUE, .factors = NO_VALUE, .by_position = true, .scale = 1};
+  return append_like(b, (ga_node){.kind = NODE_SCALE, .as.scale = as}, x);
 }
 
 /* Reads the file's tensor of one number. */

@@ -37,6 +37,10 @@ value_id build_linear(graph_builder *b, value_id x, weight_id w, weight_id bias)
 /* Multiplies by a matrix and a factor: y = scale * (w x) + bias. bias W_NONE: none. */
 value_id build_scaled_linear(graph_builder *b, value_id x, weight_id w, weight_id bias, float scale);
 value_id build_scale(graph_builder *b, value_id x, float scale); /* Multiplies by a factor: y = scale * x. */
+/* Multiplies rows by factors [rows of x, 1], and adds to b: y = factor * x + b. b NO_VALUE: nothing is added. */
+value_id build_scaled_add(graph_builder *b, value_id x, value_id factors, value_id added);
+/* Multiplies the rows of x [T, ...] by the factors of hparams.temperature for the tokens' positions. */
+value_id build_scale_by_position(graph_builder *b, value_id x);
 /* Multiplies by the file's tensor of one number: y = s * x. */
 value_id build_stored_scale(graph_builder *b, value_id x, weight_id scale);
 value_id build_act(graph_builder *b, int32_t act, value_id x); /* Applies an activation (ga_act_kind): y = act(x). */

@@ -33,7 +33,16 @@ typedef struct ga_step {
   /* [n_seqs - n_decode + 1] index of the first token of each sequence after the first n_decode, counted from their
    * first token */
   const int32_t *q_start_prompts;
-  const int32_t *kv_len;    /* [n_seqs] tokens of each sequence after this step */
+  const int32_t *kv_len; /* [n_seqs] tokens of each sequence after this step */
+  /* [T] factor of each token's queries, of models with hparams.temperature; else NULL */
+  const float *q_factors;
+  /* Sequences cut at chunks, of models with hparams.chunk: pieces of the step's tokens, as the arrays above have
+   * sequences. Their lengths and units begin with the piece's chunk; the first n_decode pieces have one token each. */
+  struct ga_step_pieces {
+    int32_t n;      /* number of pieces */
+    int32_t max_kv; /* largest number of tokens from the beginning of a piece's chunk to its end */
+    const int32_t *q_start, *q_start_prompts, *kv_len, *page_table;
+  } pieces;
   int64_t page_stride;      /* elements between rows of a page_table */
   int32_t out_begin, n_out; /* rows whose logits are wanted, unless out_rows is set: [out_begin, out_begin + n_out) */
   const int32_t *out_rows;  /* NULL, or [n_out] rows whose logits are wanted, for steps of several tokens */

@@ -54,21 +54,23 @@ static ga_status run_embed(const ga_exec *e, const launch *l) {
                   NULL);
 }
 
-static ga_status add_values(const ga_exec *e, value_id x, value_id b, value_id y, int64_t rows, float scale) {
+static ga_status add_values(const ga_exec *e, const launch_add *a, int64_t rows) {
   ga_add_desc d = GA_ADD_DESC_INIT;
   d.rows = rows;
-  d.width = exec_cols(e, y);
-  d.x_stride = exec_stride(e, x);
-  d.b_stride = b == NO_VALUE ? 0 : exec_stride(e, b);
-  d.y_stride = exec_stride(e, y);
-  d.scale = scale;
-  const ga_add_io io = {.x = exec_rows(e, x), .b = exec_rows(e, b), .y = exec_rows(e, y)};
+  d.width = exec_cols(e, a->y);
+  d.x_stride = exec_stride(e, a->x);
+  d.b_stride = a->b == NO_VALUE ? 0 : exec_stride(e, a->b);
+  d.y_stride = exec_stride(e, a->y);
+  d.scale = a->scale;
+  d.factor_stride = a->by_position ? 1 : a->factors == NO_VALUE ? 0 : exec_stride(e, a->factors);
+  const ga_add_io io = {.x = exec_rows(e, a->x),
+                        .b = exec_rows(e, a->b),
+                        .y = exec_rows(e, a->y),
+                        .factors = a->by_position ? e->step->q_factors : exec_rows(e, a->factors)};
   return ga_add(e->ctx, &d, &io, NULL);
 }
 
-static ga_status run_add(const ga_exec *e, const launch *l) {
-  return add_values(e, l->as.add.x, l->as.add.b, l->as.add.y, launch_rows(e, l), l->as.add.scale);
-}
+static ga_status run_add(const ga_exec *e, const launch *l) { return add_values(e, &l->as.add, launch_rows(e, l)); }
 
 /* Launches once for each head: rows of ga_norm share their weights. */
 static ga_status run_norm_by_head(const ga_exec *e, const launch *l) {
@@ -169,7 +171,8 @@ static ga_status run_act(const ga_exec *e, const launch *l) {
 
 /* Copies x to y where a launch that works in place has to leave x as it is. */
 static ga_status copy_unless_same(const ga_exec *e, value_id x, value_id y, int64_t rows) {
-  return exec_rows(e, x) == exec_rows(e, y) ? GA_OK : add_values(e, x, NO_VALUE, y, rows, 1);
+  const launch_add copy = {.x = x, .b = NO_VALUE, .y = y, .factors = NO_VALUE, .scale = 1};
+  return exec_rows(e, x) == exec_rows(e, y) ? GA_OK : add_values(e, &copy, rows);
 }
 
 static ga_status run_rope(const ga_exec *e, const launch *l) {
@@ -314,7 +317,24 @@ ga_attn_desc exec_attn_desc(const ga_hparams *p, int32_t layer, int32_t seqs, in
   return d;
 }
 
-/* Some sequences of a step. */
+/* Sequences of a step, or its pieces cut at chunks. */
+typedef struct attn_set {
+  int32_t n, max_kv;
+  const int32_t *q_start, *q_start_prompts, *kv_len, *units;
+} attn_set;
+
+/* The sequences that a layer's attention has. */
+static attn_set attn_set_of(const ga_exec *e, int32_t layer) {
+  const ga_hparams *p = &e->model->hparams;
+  const ga_step *s = e->step;
+  if (p->chunk && p->is_local[layer])
+    return (attn_set){s->pieces.n,      s->pieces.max_kv,    s->pieces.q_start, s->pieces.q_start_prompts,
+                      s->pieces.kv_len, s->pieces.page_table};
+  return (attn_set){s->n_seqs,          s->max_kv, s->q_start,
+                    s->q_start_prompts, s->kv_len, memory_of(e, layer, MEMORY_PAGES).units};
+}
+
+/* Some sequences of a set. */
 typedef struct attn_part {
   int32_t first, n, max_q, token, n_tokens;
   const int32_t *q_start; /* [n + 1], from 0 */
@@ -322,7 +342,7 @@ typedef struct attn_part {
 
 /* n sequences from `first` on, of at most max_q new tokens each: the step's tokens [token, token + n_tokens). Rows may
  * read and write all of those, so that no others may be among them. */
-static ga_status run_attention_of(const ga_exec *e, const launch *l, const attn_part *part) {
+static ga_status run_attention_of(const ga_exec *e, const launch *l, const attn_set *set, const attn_part *part) {
   const node_attention *node = &l->as.attention.node;
   const value_id o = l->as.attention.y;
   const int32_t first = part->first, n = part->n, max_q = part->max_q;
@@ -331,7 +351,7 @@ static ga_status run_attention_of(const ga_exec *e, const launch *l, const attn_
   const ga_kv_cache *kv = e->kv;
   const op_memory memory = memory_of(e, l->layer, MEMORY_PAGES);
   void *keys = memory.tensors[MEMORY_KEYS], *values = memory.tensors[MEMORY_VALUES];
-  ga_attn_desc d = exec_attn_desc(p, l->layer, n, max_q, step->max_kv, kv->dtype);
+  ga_attn_desc d = exec_attn_desc(p, l->layer, n, max_q, set->max_kv, kv->dtype);
   d.window = node->window;
   d.scale = node->scale;
   if (e->running->program->is_invariant) d.flags |= GA_ATTN_INVARIANT;
@@ -340,8 +360,8 @@ static ga_status run_attention_of(const ga_exec *e, const launch *l, const attn_
                    .v = values,
                    .o = exec_rows(e, o) + part->token * exec_stride(e, o),
                    .q_start = part->q_start,
-                   .kv_len = step->kv_len + first,
-                   .page_table = memory.units + first * step->page_stride,
+                   .kv_len = set->kv_len + first,
+                   .page_table = set->units + first * step->page_stride,
                    .sinks = vector_at(e, node->sinks),
                    .q_tokens = part->n_tokens,
                    .page_table_stride = memory.stride};
@@ -357,15 +377,16 @@ static ga_status run_attention_of(const ga_exec *e, const launch *l, const attn_
 static ga_status run_attention(const ga_exec *e, const launch *l) {
   const ga_step *step = e->step;
   if (!l->as.attention.node.has_memory) return run_attention_bidirectional(e, l);
-  const attn_part decodes = {.n = step->n_decode, .max_q = 1, .n_tokens = step->n_decode, .q_start = step->q_start};
+  const attn_set set = attn_set_of(e, l->layer);
+  const attn_part decodes = {.n = step->n_decode, .max_q = 1, .n_tokens = step->n_decode, .q_start = set.q_start};
   const attn_part prompts = {.first = step->n_decode,
-                             .n = step->n_seqs - step->n_decode,
+                             .n = set.n - step->n_decode,
                              .max_q = step->max_q,
                              .token = step->n_decode,
                              .n_tokens = step->n_tokens - step->n_decode,
-                             .q_start = step->q_start_prompts};
-  if (decodes.n) GA_TRY(run_attention_of(e, l, &decodes));
-  return prompts.n ? run_attention_of(e, l, &prompts) : GA_OK;
+                             .q_start = set.q_start_prompts};
+  if (decodes.n) GA_TRY(run_attention_of(e, l, &set, &decodes));
+  return prompts.n ? run_attention_of(e, l, &set, &prompts) : GA_OK;
 }
 
 /* Looks wanted rows up in x as in a table. */

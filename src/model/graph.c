@@ -34,7 +34,11 @@ int32_t node_input_places(ga_node *node, value_id *in[NODE_INPUTS]) {
     in[n++] = &node->as.act.x;
     if (node->as.act.gate != NO_VALUE) in[n++] = &node->as.act.gate;
     return n;
-  case NODE_SCALE: in[n++] = &node->as.scale.x; return n;
+  case NODE_SCALE:
+    in[n++] = &node->as.scale.x;
+    if (node->as.scale.b != NO_VALUE) in[n++] = &node->as.scale.b;
+    if (node->as.scale.factors != NO_VALUE) in[n++] = &node->as.scale.factors;
+    return n;
   case NODE_ROPE: in[n++] = &node->as.rope.x; return n;
   case NODE_ATTENTION:
     in[n++] = &node->as.attention.q;

@@ -37,7 +37,7 @@ typedef enum ga_node_kind {
   NODE_NORM,       /* y = RMS norm or layer norm of each row of x, or of each head of it */
   NODE_LINEAR,     /* y = scale W x + bias */
   NODE_ACT,        /* y = act(x), or act(gate) * x */
-  NODE_SCALE,      /* y = scale x */
+  NODE_SCALE,      /* y = scale f x + b, with a factor f for each row */
   NODE_ROPE,       /* y = heads of x rotated by their positions */
   NODE_ATTENTION,  /* y = attention(q, k, v) */
   NODE_SLICE,      /* y = columns [first, first + columns of y) of x */
@@ -82,8 +82,12 @@ typedef struct node_act {
   int32_t act;      /* activation, a ga_act_kind */
 } node_act;
 
+/* y = scale f x + b. The factor f of a row is an element of `factors`, or follows from the token's position. */
 typedef struct node_scale {
   value_id x;
+  value_id b;       /* NO_VALUE: nothing is added */
+  value_id factors; /* one column; NO_VALUE: the factors are 1, or follow from positions */
+  bool by_position; /* factors of hparams.temperature */
   float scale;
 } node_scale;
 

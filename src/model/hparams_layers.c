@@ -1,4 +1,5 @@
-/* Hyper-parameters that differ between layers: heads, keys and values of other layers, widths of feed-forwards. */
+/* Hyper-parameters that differ between layers or positions: heads, keys and values of other layers, widths of
+ * feed-forwards, factors of queries. */
 #include "base/compiler.h"
 #include "base/status.h"
 #include "model/arch/arch.h"
@@ -86,5 +87,13 @@ ga_status hparams_shared_kv(const ga_model_file *file, int32_t fallback, ga_hpar
     p->kv_distance[il] = (int16_t)(il - from);
     p->is_joined = true;
   }
+  return GA_OK;
+}
+
+ga_status hparams_temperature(const ga_model_file *file, float scale, int32_t length, ga_hparams *p) {
+  ga_temperature *t = &p->temperature;
+  GA_TRY(hparams_float(file, p, "attention.temperature_scale", (double)scale, 0, 100, &t->scale));
+  GA_TRY(hparams_int(file, p, "attention.temperature_length", length, 1, 1 << 30, &t->length));
+  if (t->scale == 0) t->length = 0;
   return GA_OK;
 }

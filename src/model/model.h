@@ -32,6 +32,13 @@ typedef struct ga_heads {
   int32_t rot_dim; /* elements of a head to which RoPE is applied */
 } ga_heads;
 
+/* Factors of queries: 1 + scale * ln(1 + floor((position + offset) / length)). */
+typedef struct ga_temperature {
+  int32_t length; /* 0: queries have no factors */
+  int32_t offset;
+  float scale;
+} ga_temperature;
+
 typedef struct ga_hparams {
   const ga_arch_desc *arch;
   int32_t n_layers, width, ff_width, vocab;
@@ -53,12 +60,16 @@ typedef struct ga_hparams {
   /* [layer] the layer reads keys and values of the layer so many layers before it; 0: it has its own */
   int16_t kv_distance[GA_MODEL_MAX_LAYERS];
   int32_t layer_ff_width[GA_MODEL_MAX_LAYERS]; /* [layer] width of the layer's feed-forward; 0: ff_width */
-  int32_t pooling;                             /* encoders: how rows become one, a ga_pooling */
-  int32_t n_types;     /* rows of the table of token types that are read: 2 to score pairs of texts; 0 means 1 */
-  bool has_alibi;      /* attention has ALiBi: logits fall with distance, by a slope for each head */
-  bool has_head_norms; /* heads of q and k have layer norms, each with its own weights */
-  bool norms_heads;    /* heads of q and k that rotate are divided by their root mean square, without weights */
-  bool is_parallel;    /* attention and feed-forward of a layer both read the layer's input, and both are added to it */
+  /* Local layers attend within chunks: a query at position p sees keys from the largest multiple of this on. A multiple
+   * of the tokens of a page, and equal to `window`; 0: local layers have windows */
+  int32_t chunk;
+  ga_temperature temperature; /* factors of queries by position */
+  int32_t pooling;            /* encoders: how rows become one, a ga_pooling */
+  int32_t n_types;            /* rows of the table of token types that are read: 2 to score pairs of texts; 0 means 1 */
+  bool has_alibi;             /* attention has ALiBi: logits fall with distance, by a slope for each head */
+  bool has_head_norms;        /* heads of q and k have layer norms, each with its own weights */
+  bool norms_heads;           /* heads of q and k that rotate are divided by their root mean square, without weights */
+  bool is_parallel; /* attention and feed-forward of a layer both read the layer's input, and both are added to it */
   float norm_eps, embed_scale, attn_scale, residual_scale, logit_scale;
   float attn_softcap, logit_softcap; /* soft-caps of attention's logits and of the output's; 0: none */
   /* YaRN that extends the context by factor f multiplies sine and cosine by (1 + 0.1 ln f) / (1 + 0.1 m ln f). m is

@@ -25,10 +25,12 @@ typedef enum launch_kind {
   LAUNCH_OP
 } launch_kind;
 
-/* Computes y = scale x + b. */
+/* Computes y = scale f x + b, with the factors f of a node_scale. */
 typedef struct launch_add {
   value_id x, b; /* b NO_VALUE: nothing is added */
   value_id y;
+  value_id factors; /* NO_VALUE: the factors are 1, or follow from positions */
+  bool by_position;
   float scale;
 } launch_add;
 

@@ -5,7 +5,7 @@
     make_arch.py --compare tests/data/arch      numpy beside what transformers wrote
 
 For each name: NAME/config.json, NAME/model.safetensors or NAME/model.gguf (f32, seeded), NAME/expected.txt: `ids N ...`, then one line
-`row ...` for each position (encoders: one line `vec ...`), nine digits. phi3/short.txt: the same of its first tokens alone. Those of MODELS need torch and transformers, which make
+`row ...` for each position (encoders: one line `vec ...`), nine digits. phi3/short.txt: the same of its first tokens alone. llama4_folder/long.txt: of a longer text. Those of MODELS need torch and transformers, which make
 and evaluate them. Those of CONFIGS need numpy: arch_numpy.py evaluates them. So do those of which arch/NAME.py has the metadata, the tensors and the
 mathematics, by the names of GGUF; one with a config makes a folder. Small on purpose: each
 quirk of an architecture that changes the numbers is on (grouped heads, biases, head norms, sliding windows, rope scaling).
@@ -105,9 +105,9 @@ MODELS = {
         hf.StableLmConfig(**DECODER, use_qkv_bias=False, use_parallel_residual=True, qk_layernorm=True,
                           partial_rotary_factor=0.25)),
     "mistral3": lambda: hf.Ministral3ForCausalLM(
-        hf.Ministral3Config(**dict(DECODER, max_position_embeddings=256), head_dim=32, tie_word_embeddings=False,
+        hf.Ministral3Config(**dict(DECODER, max_position_embeddings=64), head_dim=32, tie_word_embeddings=False,
                             rope_parameters=dict(rope_type="yarn", rope_theta=1e6, factor=4.0, beta_fast=32.0, beta_slow=1.0,
-                                                 original_max_position_embeddings=64, mscale=1.0, mscale_all_dim=1.0,
+                                                 original_max_position_embeddings=16, mscale=1.0, mscale_all_dim=1.0,
                                                  llama_4_scaling_beta=0.1))),
 }
 
@@ -135,8 +135,8 @@ MODELS |= {
         hf.HunYuanMoEV1Config(**EXPERTS, num_experts=6, moe_topk=[2, 2], head_dim=32,
                               rope_parameters=dict(rope_type="dynamic", rope_theta=1e4, factor=1.0, alpha=8.0))),
     "llama4_folder": lambda: hf.Llama4ForCausalLM(
-        hf.Llama4TextConfig(**dict(EXPERTS, num_hidden_layers=4), intermediate_size_mlp=48, head_dim=16, num_local_experts=4,
-                            num_experts_per_tok=1, interleave_moe_layer_step=2, no_rope_layers=[],
+        hf.Llama4TextConfig(**dict(EXPERTS, num_hidden_layers=4, max_position_embeddings=256), intermediate_size_mlp=48, head_dim=16, num_local_experts=4,
+                            num_experts_per_tok=1, interleave_moe_layer_step=2, no_rope_layers=[], attention_chunk_size=64, floor_scale=16,
                             rope_parameters=dict(LLAMA3, rope_theta=5e5, low_freq_factor=1.0, high_freq_factor=1.0))),
     "minimax_m2_folder": lambda: hf.MiniMaxM2ForCausalLM(
         hf.MiniMaxM2Config(**EXPERTS, num_local_experts=6, num_experts_per_tok=2, head_dim=32, rotary_dim=16)),
@@ -268,11 +268,21 @@ def by_transformers(name, folder):
         write_expected(folder, by, "vec", [(v / v.norm()).tolist()])
     else:
         write_expected(folder, by, "row", out.logits[0].tolist())
+    if name == "llama4_folder":
+        write_long(folder, by, model)
     if name == "phi3":  # as many tokens as longrope's short factors are for
         ids = IDS[:model.config.original_max_position_embeddings]
         with torch.no_grad():
             rows = model(torch.tensor([ids])).logits[0].tolist()
         write_expected(folder, by, "row", rows, "short.txt", ids)
+
+
+def write_long(folder, by, model):
+    """Logits of every seventh token of a text that is longer than two chunks of attention."""
+    ids = [(i * 37 + 11) % 96 for i in range(150)]
+    with torch.no_grad():
+        rows = model(torch.tensor([ids])).logits[0, ::7].tolist()
+    write_expected(folder, by + ", every seventh row", "row", rows, "long.txt", ids)
 
 
 def write_folder(folder, config, weights):

@@ -98,6 +98,8 @@ GA_NODISCARD ga_status hparams_router(const ga_model_file *file, const ga_router
 GA_NODISCARD ga_status hparams_head_norms(const ga_model_file *file, ga_hparams *p);
 /* Reads the factor of attention's logits if the file has it; hparams_sizes sets the default. */
 GA_NODISCARD ga_status hparams_attn_scale(const ga_model_file *file, ga_hparams *p);
+/* Reads the factors of queries by position. `scale` and `length` are those of files that state none; scale 0: none. */
+GA_NODISCARD ga_status hparams_temperature(const ga_model_file *file, float scale, int32_t length, ga_hparams *p);
 /* Reads the pooling of an encoder. If the file states none, it is the mean. */
 GA_NODISCARD ga_status hparams_pooling(const ga_model_file *file, ga_hparams *p);
 /* Reads the type of the scaling of rotary embedding, and its factor. If the file states no factor, or 0, *factor is

@@ -17,6 +17,7 @@ static value_id build_with(graph_builder *b, value_id x, bool head_norms) {
   block_qkv t = block_qkv_of(b, build_rms_norm(b, x, W_ATTN_NORM));
   if (head_norms) block_norm_heads(b, &t);
   if (!p->no_rope[b->layer]) block_rotate(b, &t, false);
+  if (p->temperature.length) t.q = build_scale_by_position(b, t.q);
   x = build_add(b, x, block_attention(b, t, p->window, share));
   const value_id h = build_rms_norm(b, x, W_FFN_NORM);
   if (!p->n_experts) return build_add(b, x, block_gated_ffn(b, h, GA_ACT_SILU, share));
@@ -99,8 +100,8 @@ static ga_status read_smollm3(const ga_model_file *file, ga_hparams *p) {
   return hparams_rope_layers(file, p);
 }
 
-/* Ministral 3 multiplies queries by 1 + scale * ln(1 + floor(position / n)), with the context n of its first training:
- * by 1 before n, and GA takes texts up to there. */
+/* Ministral 3 multiplies queries by 1 + scale * ln(1 + floor(position / n)), with the context n of its first
+ * training. */
 static ga_status read_mistral3(const ga_model_file *file, ga_hparams *p) {
   static const char key[] = "rope.scaling.original_context_length";
   char text[GA_HPARAM_KEY_BYTES];
@@ -113,9 +114,7 @@ static ga_status read_mistral3(const ga_model_file *file, ga_hparams *p) {
   GA_REQUIRE(ga_model_file_meta(file, hparams_key(p, key, text)), GA_ERR_FORMAT,
              "mistral3.attention.temperature_scale is %g, and %s is missing; must be there", (double)scale, text);
   GA_TRY(hparams_int(file, p, key, 0, 1, 1 << 30, &original));
-  if (original < p->context) p->context = original;
-  p->context_most = p->context;
-  return GA_OK;
+  return hparams_temperature(file, scale, original, p);
 }
 
 static const weight_use llama_weights[] = {

@@ -365,11 +365,15 @@ static ga_status match_alone(fuser *f, const ga_node *node, group *g) {
     return GA_OK;
   case NODE_ADD:
     group_launch(f, g, LAUNCH_ADD, node)->as.add =
-        (launch_add){.x = node->as.add.a, .b = node->as.add.b, .y = node->y, .scale = 1};
+        (launch_add){.x = node->as.add.a, .b = node->as.add.b, .y = node->y, .factors = NO_VALUE, .scale = 1};
     return GA_OK;
   case NODE_SCALE:
-    group_launch(f, g, LAUNCH_ADD, node)->as.add =
-        (launch_add){.x = node->as.scale.x, .b = NO_VALUE, .y = node->y, .scale = node->as.scale.scale};
+    group_launch(f, g, LAUNCH_ADD, node)->as.add = (launch_add){.x = node->as.scale.x,
+                                                                .b = node->as.scale.b,
+                                                                .y = node->y,
+                                                                .factors = node->as.scale.factors,
+                                                                .by_position = node->as.scale.by_position,
+                                                                .scale = node->as.scale.scale};
     return GA_OK;
   case NODE_NORM:
     group_launch(f, g, LAUNCH_NORM, node)->as.norm =
