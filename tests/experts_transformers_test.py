@@ -48,7 +48,8 @@ def load(folder):
         model = transformers.AutoModelForCausalLM.from_config(config)
         model.load_state_dict(expand_mxfp4(load_file(folder / "model.safetensors")))
         return model.double().eval()
-    return transformers.AutoModelForCausalLM.from_pretrained(folder, config=config, dtype=torch.float64).eval()
+    kind = getattr(transformers, (config.architectures or ["AutoModelForCausalLM"])[0], transformers.AutoModelForCausalLM)
+    return kind.from_pretrained(folder, config=config, dtype=torch.float64).eval()
 
 
 def error_of(folder):

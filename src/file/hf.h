@@ -31,6 +31,7 @@ typedef enum ga_hf_kind {
   /* an array of "full_attention" and "sliding_attention"; becomes an array of bools, true = sliding */
   GA_HF_LAYER_TYPES,
   GA_HF_FULL_LAYERS, /* an array of "full_attention"; makes no key */
+  GA_HF_DENSE_FIRST, /* an array of "dense", then of "sparse" alone; becomes the number of the first */
   GA_HF_BY_CODE,     /* the field is read by code of the model type, and makes no key by its row */
   GA_HF_FP8,         /* an object that describes e4m3 weights with scales; makes no key */
   /* Fields that change the mathematics in ways that GA does not support. They make no key. */

@@ -195,6 +195,24 @@ static ga_status check_full_layers(const json_t *value) {
   return GA_OK;
 }
 
+/* Layers with one feed-forward, then layers with experts. The fallback is a number. */
+static ga_status put_dense_first(const hf_sink *s, const char *key, const json_t *value) {
+  const size_t n = json_array_size(value);
+  size_t dense = 0;
+  if (json_is_integer(value)) return ga_meta_list_add_int(s->arena, s->list, key, json_integer_value(value));
+  MUST_BE(json_is_array(value), value, "an array of texts");
+  for (size_t i = 0; i < n; i++) {
+    const char *type = json_string_value(json_array_get(value, i));
+    const bool is_dense = type && !strcmp(type, "dense");
+    GA_REQUIRE(is_dense || (type && !strcmp(type, "sparse")), GA_ERR_UNSUPPORTED,
+               "element %zu is '%s'; must be dense or sparse", i, type ? ga_quote(type, strlen(type)).text : "no text");
+    GA_REQUIRE(!is_dense || dense == i, GA_ERR_UNSUPPORTED, "element %zu is dense behind sparse ones; must be first",
+               i);
+    dense += is_dense;
+  }
+  return ga_meta_list_add_int(s->arena, s->list, key, (int64_t)dense);
+}
+
 static ga_status put_meta_value(const hf_sink *s, ga_hf_kind kind, const char *key, const json_t *value) {
   if (is_scalar_kind(kind)) GA_TRY(take_common(&value));
   switch (kind) {
@@ -219,6 +237,7 @@ static ga_status put_meta_value(const hf_sink *s, ga_hf_kind kind, const char *k
   case GA_HF_TEXT: return put_meta_text(s, key, value);
   case GA_HF_ROPE_TYPE: return put_rope_type(s, key, value);
   case GA_HF_LAYER_TYPES: return put_layer_types(s, key, value);
+  case GA_HF_DENSE_FIRST: return put_dense_first(s, key, value);
   case GA_HF_FULL_LAYERS: return check_full_layers(value);
   case GA_HF_FP8: return put_quantization(s, value);
   case GA_HF_BY_CODE:

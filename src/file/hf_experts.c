@@ -384,6 +384,45 @@ static const ga_hf_key deepseek_v3_keys[] = {
     {"topk_method",             NULL,                                GA_HF_ONLY,  "\"noaux_tc\""},
     {"rope_interleave",         "ga.rope_interleave",                GA_HF_BOOL,  "true"},
     {0}};
+/* --- mistral4: deepseek_v3 with other scores, experts in stacks, and factors of queries by position --- */
+static const ga_hf_key mistral4_keys[] = {
+    {"q_lora_rank",             ".attention.q_lora_rank",            GA_HF_INT_OR_NONE, "1024"},
+    {"kv_lora_rank",            ".attention.kv_lora_rank",           GA_HF_INT,   "256"},
+    {"qk_nope_head_dim",        "ga.qk_nope_head_dim",               GA_HF_INT,   "64"},
+    {"head_dim",                ".attention.key_length",             GA_HF_INT,   NULL},
+    {"n_routed_experts",        ".expert_count",                     GA_HF_INT,   "128"},
+    {"num_experts_per_tok",     ".expert_used_count",                GA_HF_INT,   "4"},
+    {"moe_intermediate_size",   ".expert_feed_forward_length",       GA_HF_INT,   "2048"},
+    {"n_shared_experts",        ".expert_shared_count",              GA_HF_INT,   "1"},
+    {"rope.rope_type",          ".rope.scaling.type",                GA_HF_ROPE_TYPE, GA_HF_REQUIRED},
+    {"rope.original_max_position_embeddings", ".rope.scaling.original_context_length", GA_HF_INT, GA_HF_REQUIRED},
+    {"rope_parameters.llama_4_scaling_beta", ".attention.temperature_scale", GA_HF_FLOAT, GA_HF_REQUIRED},
+    {"rope_parameters.partial_rotary_factor", "ga.rope_fraction",    GA_HF_FRACTION, NULL},
+    DEEPSEEK("1048576", "\"softmax\"", "true", "1"),
+    {"rope_interleave",         "ga.rope_interleave",                GA_HF_BOOL,  "true"},
+    {0}};
+static const ga_hf_form mistral4_forms[] = {
+    {"layers.%.mlp.experts.gate_up_proj", "blk.%.ffn_gate_exps.weight", GA_HF_TAKE_FIRST},
+    {"layers.%.mlp.experts.gate_up_proj", "blk.%.ffn_up_exps.weight",   GA_HF_TAKE_SECOND},
+    {"layers.%.mlp.experts.down_proj",    "blk.%.ffn_down_exps.weight", GA_HF_TAKE_ALL},
+    {0}};
+/* --- glm4_moe_lite: deepseek_v3 with a list of the layers that have experts --- */
+static const ga_hf_key glm4_moe_lite_keys[] = {
+    {"rms_norm_eps",            ".attention.layer_norm_rms_epsilon", GA_HF_FLOAT, "1e-5"},
+    {"q_lora_rank",             ".attention.q_lora_rank",            GA_HF_INT_OR_NONE, "768"},
+    {"qk_nope_head_dim",        "ga.qk_nope_head_dim",               GA_HF_INT,   "192"},
+    {"v_head_dim",              ".attention.value_length",           GA_HF_INT,   "256"},
+    {"n_routed_experts",        ".expert_count",                     GA_HF_INT,   "64"},
+    {"num_experts_per_tok",     ".expert_used_count",                GA_HF_INT,   "4"},
+    {"moe_intermediate_size",   ".expert_feed_forward_length",       GA_HF_INT,   "1536"},
+    {"n_shared_experts",        ".expert_shared_count",              GA_HF_INT,   "1"},
+    {"mlp_layer_types",         ".leading_dense_block_count",        GA_HF_DENSE_FIRST, "1"},
+    DEEPSEEK("202752", "\"sigmoid\"", "true", "1.8"),
+    {"topk_method",             NULL,                                GA_HF_ONLY,  "\"noaux_tc\""},
+    {"rope_interleave",         "ga.rope_interleave",                GA_HF_BOOL,  "true"},
+    {"partial_rotary_factor",   NULL,                                GA_HF_ONLY,  "1"},
+    {"rope_parameters.partial_rotary_factor", NULL,                  GA_HF_ONLY,  "1"},
+    {0}};
 static const ga_hf_name deepseek_names[] = {
     DECODER_NAMES,
     EXPERT_NAMES,
@@ -484,6 +523,8 @@ static const ga_hf_arch archs[] = {
     {"minimax_m2", "minimax-m2", NULL, NEOX_SIGMOID, minimax_m2_keys, PART, minimax_m2_names, minimax_m2_forms},
     {"deepseek_v2", "deepseek2", NULL, 0, deepseek_v2_keys, NULL, deepseek_names, NULL},
     {"deepseek_v3", "deepseek2", NULL, 0, deepseek_v3_keys, NULL, deepseek_names, choice_bias_forms},
+    {"mistral4", "mistral4", NULL, 0, mistral4_keys, NULL, deepseek_names, mistral4_forms},
+    {"glm4_moe_lite", "deepseek2", NULL, 0, glm4_moe_lite_keys, NULL, deepseek_names, choice_bias_forms},
     {"kimi_k2", "deepseek2", NULL, 0, deepseek_v3_keys, NULL, deepseek_names, choice_bias_forms},
 };
 /* clang-format on */

@@ -128,6 +128,12 @@ value_id build_rms_norm(graph_builder *b, value_id x, weight_id weight) {
       b, (node_norm){.x = x, .weight = weight_here(b, weight), .bias = weight_here(b, W_NONE), .form = GA_NORM_RMS});
 }
 
+value_id build_latent_norm(graph_builder *b, value_id x, weight_id weight) {
+  const value_id y = build_rms_norm(b, x, weight);
+  if (y != NO_VALUE) b->graph->nodes[b->graph->values[y].producer].as.norm.eps = b->model->hparams.latent_eps;
+  return y;
+}
+
 value_id build_layer_norm(graph_builder *b, value_id x, weight_id weight, weight_id bias) {
   if (!is_value(b, x) || !weight_fits(b, weight, value_cols(b, x)) || !fits_or_none(b, bias, value_cols(b, x)))
     return NO_VALUE;

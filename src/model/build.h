@@ -24,6 +24,8 @@ value_id build_embed(graph_builder *b, weight_id table, embed_ids ids, float sca
 value_id build_add(graph_builder *b, value_id a, value_id c);
 /* Divides each row of x by its root mean square and multiplies it by the weight. */
 value_id build_rms_norm(graph_builder *b, value_id x, weight_id weight);
+/* The same, with the epsilon of the norms of latent vectors. */
+value_id build_latent_norm(graph_builder *b, value_id x, weight_id weight);
 /* Normalises each row of x to mean 0 and variance 1, then applies weight and bias. */
 value_id build_layer_norm(graph_builder *b, value_id x, weight_id weight, weight_id bias);
 /* Applies the RMS norm to each group of columns of x, which are as many as the weights that all groups share. */

@@ -70,6 +70,7 @@ typedef struct ga_hparams {
   bool has_head_norms;        /* heads of q and k have layer norms, each with its own weights */
   bool norms_heads;           /* heads of q and k that rotate are divided by their root mean square, without weights */
   bool is_parallel; /* attention and feed-forward of a layer both read the layer's input, and both are added to it */
+  float latent_eps; /* epsilon of the norms of latent vectors */
   float norm_eps, embed_scale, attn_scale, residual_scale, logit_scale;
   float attn_softcap, logit_softcap; /* soft-caps of attention's logits and of the output's; 0: none */
   /* YaRN that extends the context by factor f multiplies sine and cosine by (1 + 0.1 ln f) / (1 + 0.1 m ln f). m is

@@ -154,6 +154,16 @@ MODELS |= {
                             moe_intermediate_size=32)),
 }
 
+LATENT = dict(EXPERTS, intermediate_size=48, num_key_value_heads=4, q_lora_rank=24, kv_lora_rank=32, qk_nope_head_dim=16, qk_rope_head_dim=8,
+              v_head_dim=12, n_routed_experts=8, num_experts_per_tok=3, moe_intermediate_size=32)
+MODELS |= {
+    "mistral4": lambda: hf.Mistral4ForCausalLM(
+        hf.Mistral4Config(**dict(LATENT, max_position_embeddings=64), n_group=2, topk_group=1, routed_scaling_factor=1.7,
+                          rope_parameters=dict(YARN, rope_theta=1e4, original_max_position_embeddings=16, beta_fast=32.0, beta_slow=1.0, mscale=1.0,
+                                               mscale_all_dim=1.0, llama_4_scaling_beta=0.1))),
+    "glm4_moe_lite": lambda: hf.Glm4MoeLiteForCausalLM(
+        hf.Glm4MoeLiteConfig(**dict(LATENT, num_hidden_layers=3), rms_norm_eps=1e-3, mlp_layer_types=["dense", "dense", "sparse"])),
+}
 # Models of which what transformers computes in f32 costs more than the tests allow.
 ALL_IN_F64 = {"gemma4", "gemma4_moe"}
 
