@@ -187,31 +187,37 @@ static ga_status check_norms_of_heads(const rewrite *r) {
   return GA_OK;
 }
 
+/* GGUF states how many elements of a head are rotated. */
+static ga_status put_rotated(rewrite *r) {
+  folder_heads heads;
+  char base[128], key[128];
+  (void)snprintf(base, sizeof base, "%s.rope.freq_base", r->model.arch);
+  (void)snprintf(key, sizeof key, "%s.rope.dimension_count", r->model.arch);
+  if (!ga_model_file_meta(r->file, base) || ga_model_file_meta(r->file, key)) return GA_OK;
+  GA_TRY(folder_heads_of(r, &heads));
+  ga_gguf_put_int(r->writer, key, GA_META_U32, heads.rotated);
+  return GA_OK;
+}
+
 ga_status rewrite_put_folder_keys(rewrite *r) {
-  char key[128];
   GA_REQUIRE(ga_model_file_side_path(r->file, "config.json"), GA_ERR_UNSUPPORTED,
              "%s: no config.json beside the weights; must be there",
              ga_path_label(ga_model_file_shard_path(r->file, 0)));
   GA_REQUIRE(!ga_model_file_meta(r->file, GA_EMBEDDING_MODULES), GA_ERR_UNSUPPORTED,
              "modules.json: GGUF files have pooling by mean, CLS or last token alone, and no Dense or Normalize before "
              "one");
-  GA_REQUIRE(!ga_model_file_find(r->file, "blk.0.attn_kv_b.weight"), GA_ERR_UNSUPPORTED,
-             "latent attention, whose kv_b_proj is not split for GGUF; take the model's GGUF file");
   for (int64_t i = 0; i < ga_model_file_meta_count(r->file); i++) {
     const ga_meta *meta = ga_model_file_meta_at(r->file, i);
-    if (!is_folders_own(r, ga_meta_key(meta))) GA_TRY(put_folder_meta(r, meta));
+    bool is_own;
+    GA_TRY(rewrite_is_latents_own(r, ga_meta_key(meta), &is_own));
+    if (!is_own && !is_folders_own(r, ga_meta_key(meta))) GA_TRY(put_folder_meta(r, meta));
   }
+  GA_TRY(rewrite_put_latent_keys(r));
   if (text_meta_is(r, "ga.activation", "gelu_fast")) ga_gguf_put_text(r->writer, "ga.activation", "gelu_fast");
   if (bool_meta_is_false(r, "ga.rope_truncate")) ga_gguf_put_bool(r->writer, "ga.rope_truncate", false);
   ga_gguf_put_text(r->writer, "general.type", "model");
   if (!ga_model_file_meta(r->file, "general.name")) put_folder_name(r);
-  folder_heads heads;
-  GA_TRY(folder_heads_of(r, &heads));
-  (void)snprintf(key, sizeof key, "%s.rope.freq_base", r->model.arch);
-  if (ga_model_file_meta(r->file, key)) {
-    (void)snprintf(key, sizeof key, "%s.rope.dimension_count", r->model.arch);
-    if (!ga_model_file_meta(r->file, key)) ga_gguf_put_int(r->writer, key, GA_META_U32, heads.rotated);
-  }
+  GA_TRY(put_rotated(r));
   GA_TRY(put_longrope_magnitude(r));
   GA_TRY(check_layers_that_rotate(r));
   GA_TRY(check_norms_of_heads(r));

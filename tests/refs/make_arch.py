@@ -321,7 +321,7 @@ def by_module(name, folder):
         weights = module.changed(weights)
     os.makedirs(folder, exist_ok=True)
     if hasattr(module, "config"):
-        write_folder(folder, module.config(), weights)
+        write_folder(folder, module.config(), module.stored(weights) if hasattr(module, "stored") else weights)
     else:
         tensors = {tensor: (w.shape, 0, w.astype("<f4").tobytes()) for tensor, w in weights.items()}
         with open(os.path.join(folder, "model.gguf"), "wb") as f:

@@ -163,12 +163,15 @@ static ga_status refuse_others(const ga_model_file *file, const ga_hparams *p) {
 }
 
 /* The classes of folders norm latent vectors with an epsilon of 1e-6, whatever that of the other norms is. GGUF has one
- * epsilon. A folder also states a part of heads, which must be what rotates. */
+ * epsilon, and files that GA makes of folders a key for the other. A folder also states a part of heads, which must be
+ * what rotates. */
 static ga_status read_folder_latents(const ga_model_file *file, ga_hparams *p) {
-  double part;
+  double part, eps;
   int32_t dim = p->head_dim;
   const bool is_folder = ga_model_file_meta(file, "ga.qk_nope_head_dim") != NULL;
-  p->latent_eps = is_folder ? 1e-6f : p->norm_eps;
+  GA_TRY(ga_model_file_float_or(file, "ga.latent_norm_eps", is_folder ? 1e-6 : (double)p->norm_eps, &eps));
+  GA_REQUIRE(eps >= 0 && eps <= 1, GA_ERR_FORMAT, "ga.latent_norm_eps is %g; must be 0 to 1", eps);
+  p->latent_eps = (float)eps;
   if (is_folder) GA_TRY(hparams_int(file, p, "attention.key_length", dim, 1, 1024, &dim));
   GA_REQUIRE(dim == p->head_dim, GA_ERR_SHAPE, "%s.attention.key_length is %d; must be %d, as the parts of heads say",
              p->arch->name, dim, p->head_dim);
