@@ -202,6 +202,24 @@ static void test_expert_layers(void **state) {
   assert_error(read_sizes(w, &p), GA_ERR_FORMAT, "'dots1.leading_dense_block_count' is 3; must be from 0 to 2");
 }
 
+static ga_status read_dense(const int64_t *layers, int64_t n, ga_hparams *p) {
+  ga_gguf_writer *w = begin_router("qwen3moe", 8, 2);
+  ga_gguf_put_int(w, "qwen3moe.interleave_moe_layer_step", GA_META_U32, 2);
+  ga_gguf_put_array(w, "ga.dense_layers", GA_META_I64, n, layers);
+  return read_sizes(w, p);
+}
+
+/* Two layers, by their numbers. */
+static void test_layers_without_experts(void **state) {
+  ga_hparams p;
+  (void)state;
+  assert_ok(read_dense((const int64_t[]){1, 1}, 2, &p));
+  assert_true(!p.is_dense[0] && p.is_dense[1] && p.expert_step == 2);
+  assert_error(read_dense((const int64_t[]){0, 2}, 2, &p), GA_ERR_FORMAT,
+               "ga.dense_layers: element 1 is 2; must be a layer, 0 to 1");
+  assert_error(read_dense((const int64_t[]){-1}, 1, &p), GA_ERR_FORMAT, "element 0 is -1; must be a layer");
+}
+
 /* Widths that files of Qwen 2 and Llama 4 need not state, and chunks and factors of queries of Llama 4. */
 static void test_experts_by_default(void **state) {
   ga_hparams p;
@@ -214,8 +232,8 @@ static void test_experts_by_default(void **state) {
                "qwen2moe.feed_forward_length is 16, which 17 experts share; must be at least 1 each");
   ga_gguf_writer *w = begin_router("granitemoe", 8, 2);
   ga_gguf_put_int(w, "granitemoe.expert_shared_feed_forward_length", GA_META_U32, 16);
-  assert_error(read_sizes(w, &p), GA_ERR_UNSUPPORTED,
-               "granitemoe.expert_shared_feed_forward_length is 16; GA has only");
+  assert_ok(read_sizes(w, &p));
+  assert_int_equal(p.shared_ff_width, 16);
   w = begin_router("llama4", 16, 1);
   ga_gguf_put_int(w, "llama4.expert_feed_forward_length", GA_META_U32, 24);
   assert_ok(read_sizes(w, &p));
@@ -555,6 +573,7 @@ int main(void) {
                                      cmocka_unit_test(test_head_norms),
                                      cmocka_unit_test(test_router),
                                      cmocka_unit_test(test_expert_layers),
+                                     cmocka_unit_test(test_layers_without_experts),
                                      cmocka_unit_test(test_experts_by_default),
                                      cmocka_unit_test(test_router_refused),
                                      cmocka_unit_test(test_what_files_leave_out),

@@ -70,7 +70,8 @@ typedef enum ga_hf_take {
   GA_HF_TAKE_PARTS = 7,    /* mask of the values above */
   GA_HF_TAKE_FLAT = 8,     /* dimensions of 1 are left out: a vector is left */
   GA_HF_TAKE_COLUMNS = 16, /* the folder's columns are the rows of GGUF */
-  GA_HF_TAKE_MXFP4 = 32    /* codes NAME_blocks and scales NAME_scales in Hugging Face's order */
+  GA_HF_TAKE_MXFP4 = 32,   /* codes NAME_blocks and scales NAME_scales in Hugging Face's order */
+  GA_HF_TAKE_MATRIX = 64   /* the folder's tensor is one matrix, not one for each expert */
 } ga_hf_take;
 
 /* A tensor of GGUF that a tensor of a folder becomes in a form of its own. A folder's tensor may have two rows. */

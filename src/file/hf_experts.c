@@ -17,12 +17,13 @@ static const ga_hf_key qwen3_moe_keys[] = {
     {"layer_types",             NULL,                                GA_HF_FULL_LAYERS, NULL},
     {"use_sliding_window",      NULL,                                GA_HF_REFUSED, NULL},
     {"attention_bias",          NULL,                                GA_HF_REFUSED, NULL},
+    {"num_local_experts",       ".expert_count",                     GA_HF_INT,   NULL}, /* of transformers 5 */
     {"num_experts",             ".expert_count",                     GA_HF_INT,   "128"},
     {"num_experts_per_tok",     ".expert_used_count",                GA_HF_INT,   "8"},
     {"moe_intermediate_size",   ".expert_feed_forward_length",       GA_HF_INT,   "768"},
     {"norm_topk_prob",          ".expert_weights_norm",              GA_HF_BOOL,  "false"},
-    {"decoder_sparse_step",     NULL,                                GA_HF_ONLY,  "1"},
-    {"mlp_only_layers",         NULL,                                GA_HF_ONLY,  "[[]]"},
+    {"decoder_sparse_step",     ".interleave_moe_layer_step",        GA_HF_INT,   "1"},
+    {"mlp_only_layers",         "ga.dense_layers",                   GA_HF_INTS,  NULL},
     {0}};
 static const ga_hf_name qwen3_moe_names[] = {
     DECODER_NAMES,
@@ -74,8 +75,8 @@ static const ga_hf_key qwen2_moe_keys[] = {
     {"moe_intermediate_size",   ".expert_feed_forward_length",       GA_HF_INT,   "1408"},
     {"shared_expert_intermediate_size", ".expert_shared_feed_forward_length", GA_HF_INT, "5632"},
     {"norm_topk_prob",          ".expert_weights_norm",              GA_HF_BOOL,  "false"},
-    {"decoder_sparse_step",     NULL,                                GA_HF_ONLY,  "1"},
-    {"mlp_only_layers",         NULL,                                GA_HF_ONLY,  "[[]]"},
+    {"decoder_sparse_step",     ".interleave_moe_layer_step",        GA_HF_INT,   "1"},
+    {"mlp_only_layers",         "ga.dense_layers",                   GA_HF_INTS,  NULL},
     {0}};
 static const ga_hf_name qwen2_moe_names[] = {
     DECODER_NAMES,
@@ -132,27 +133,39 @@ static const ga_hf_form gpt_oss_forms[] = {
     {"layers.%.mlp.experts.down_proj_bias",      "blk.%.ffn_down_exps.bias",    GA_HF_TAKE_ALL},
     {0}};
 
-/* --- granitemoe: granite with experts, gate and up one after the other --- */
+/* --- granitemoe: granite with experts, gate and up one after the other; granitemoeshared: beside a feed-forward that
+ * all tokens take --- */
+#define GRANITEMOE \
+    DECODER("2048"), \
+    {"embedding_multiplier",    ".embedding_scale",                  GA_HF_FLOAT, "1"}, \
+    {"residual_multiplier",     ".residual_scale",                   GA_HF_FLOAT, "1"}, \
+    {"attention_multiplier",    ".attention.scale",                  GA_HF_FLOAT, "1"}, \
+    {"logits_scaling",          ".logit_scale",                      GA_HF_FLOAT, "1"}, \
+    {"attention_bias",          NULL,                                GA_HF_REFUSED, NULL}, \
+    {"intermediate_size",       ".expert_feed_forward_length",       GA_HF_INT,   GA_HF_REQUIRED}, \
+    {"num_local_experts",       ".expert_count",                     GA_HF_INT,   "8"}, \
+    {"num_experts_per_tok",     ".expert_used_count",                GA_HF_INT,   "2"}
 static const ga_hf_key granitemoe_keys[] = {
-    DECODER("2048"),
-    {"embedding_multiplier",    ".embedding_scale",                  GA_HF_FLOAT, "1"},
-    {"residual_multiplier",     ".residual_scale",                   GA_HF_FLOAT, "1"},
-    {"attention_multiplier",    ".attention.scale",                  GA_HF_FLOAT, "1"},
-    {"logits_scaling",          ".logit_scale",                      GA_HF_FLOAT, "1"},
-    {"attention_bias",          NULL,                                GA_HF_REFUSED, NULL},
-    {"intermediate_size",       ".expert_feed_forward_length",       GA_HF_INT,   GA_HF_REQUIRED},
-    {"num_local_experts",       ".expert_count",                     GA_HF_INT,   "8"},
-    {"num_experts_per_tok",     ".expert_used_count",                GA_HF_INT,   "2"},
+    GRANITEMOE,
+    {0}};
+static const ga_hf_key granitemoeshared_keys[] = {
+    {"shared_intermediate_size", ".expert_shared_feed_forward_length", GA_HF_INT, "1024"},
+    GRANITEMOE,
     {0}};
 static const ga_hf_name granitemoe_names[] = {
     DECODER_NAMES,
     {"layers.%.post_attention_layernorm",       "blk.%.ffn_norm"},
     {"layers.%.block_sparse_moe.router.layer",  "blk.%.ffn_gate_inp"},
     {0}};
+#define FIRST_OF_MATRIX  (GA_HF_TAKE_MATRIX | GA_HF_TAKE_FIRST)
+#define SECOND_OF_MATRIX (GA_HF_TAKE_MATRIX | GA_HF_TAKE_SECOND)
 static const ga_hf_form granitemoe_forms[] = {
     {"layers.%.block_sparse_moe.input_linear.weight",  "blk.%.ffn_gate_exps.weight", GA_HF_TAKE_FIRST},
     {"layers.%.block_sparse_moe.input_linear.weight",  "blk.%.ffn_up_exps.weight",   GA_HF_TAKE_SECOND},
     {"layers.%.block_sparse_moe.output_linear.weight", "blk.%.ffn_down_exps.weight", GA_HF_TAKE_ALL},
+    {"layers.%.shared_mlp.input_linear.weight",        "blk.%.ffn_gate_shexp.weight", FIRST_OF_MATRIX},
+    {"layers.%.shared_mlp.input_linear.weight",        "blk.%.ffn_up_shexp.weight", SECOND_OF_MATRIX},
+    {"layers.%.shared_mlp.output_linear.weight",       "blk.%.ffn_down_shexp.weight", GA_HF_TAKE_ALL},
     {0}};
 
 /* --- glm4_moe, dots1: dense layers first, then experts beside a feed-forward that tokens share --- */
@@ -512,6 +525,8 @@ static const ga_hf_arch archs[] = {
     {"olmoe", "olmoe", NULL, GA_HF_NEOX, olmoe_keys, WHOLE, qwen3_moe_names, NULL},
     {"gpt_oss", "gpt-oss", NULL, GA_HF_NEOX, gpt_oss_keys, WHOLE, gpt_oss_names, gpt_oss_forms},
     {"granitemoe", "granitemoe", NULL, GA_HF_NEOX, granitemoe_keys, WHOLE, granitemoe_names, granitemoe_forms},
+    {"granitemoeshared", "granitemoe", NULL, GA_HF_NEOX, granitemoeshared_keys, WHOLE, granitemoe_names,
+     granitemoe_forms},
     {"glm4_moe", "glm4moe", NULL, NEOX_SIGMOID, glm4_moe_keys, PART, glm4_moe_names, choice_bias_forms},
     {"dots1", "dots1", NULL, NEOX_SIGMOID, dots1_keys, WHOLE, dots1_names, choice_bias_forms},
     {"ernie4_5_moe", "ernie4_5-moe", NULL, 0, ernie4_5_moe_keys, WHOLE, dots1_names, ernie4_5_moe_forms},

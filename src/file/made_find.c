@@ -327,10 +327,33 @@ static ga_status find_mx_scales(const maker *m, const ga_model_tensor *codes, co
   return GA_OK;
 }
 
-/* Reads the source's dimensions: matrices [rows, cols], one after the other. Vectors of experts are one matrix each,
- * of one column. */
-static ga_status open_source(maker *m, const ga_model_tensor *source, const ga_hf_form *form, ga_made *made) {
+/* Reads the source's dimensions: one matrix [rows, cols]. */
+static ga_status open_matrix(const ga_model_tensor *source, ga_made *made) {
   const ga_tensor *v = &source->view;
+  GA_REQUIRE(v->n_dims == 2, GA_ERR_SHAPE, "tensor '%s' has %d dimensions; must be a matrix", source->source_name,
+             v->n_dims);
+  made->matrices = 1;
+  made->source_rows = v->dim[0];
+  made->source_cols = v->dim[1];
+  return GA_OK;
+}
+
+/* The same of matrices one after the other. Vectors of experts are one matrix each, of one column. */
+static ga_status open_stack(const ga_model_tensor *source, ga_made *made) {
+  const ga_tensor *v = &source->view;
+  const bool is_mx = made->order == GA_MADE_MXFP4, is_turned = made->order == GA_MADE_COLUMNS;
+  GA_REQUIRE(is_mx || v->n_dims == 3 || (v->n_dims == 2 && !is_turned), GA_ERR_SHAPE,
+             "tensor '%s' has %d dimensions; must have %s", source->source_name, v->n_dims,
+             is_turned ? "3" : "3, or 2 for biases");
+  GA_REQUIRE(!is_turned || !ga_dtype_info(v->dtype)->is_quant, GA_ERR_UNSUPPORTED,
+             "tensor '%s' is %s; must be of plain numbers", source->source_name, ga_dtype_name(v->dtype));
+  made->matrices = v->dim[0];
+  made->source_rows = made->taken = v->dim[1];
+  made->source_cols = is_mx ? v->dim[2] * MX_BLOCK : v->n_dims == 3 ? v->dim[2] : 1;
+  return GA_OK;
+}
+
+static ga_status open_source(maker *m, const ga_model_tensor *source, const ga_hf_form *form, ga_made *made) {
   const bool is_mx = (form->take & GA_HF_TAKE_MXFP4) != 0, is_turned = (form->take & GA_HF_TAKE_COLUMNS) != 0;
   void *p;
   GA_TRY(ga_arena_alloc(&m->file->arena, 2 * sizeof(ga_model_tensor *), &p));
@@ -342,14 +365,7 @@ static ga_status open_source(maker *m, const ga_model_tensor *source, const ga_h
     GA_TRY(find_mx_scales(m, source, &made->sources[1]));
     made->n_sources = 2;
   }
-  GA_REQUIRE(is_mx || v->n_dims == 3 || (v->n_dims == 2 && !is_turned), GA_ERR_SHAPE,
-             "tensor '%s' has %d dimensions; must have %s", source->source_name, v->n_dims,
-             is_turned ? "3" : "3, or 2 for biases");
-  GA_REQUIRE(!is_turned || !ga_dtype_info(v->dtype)->is_quant, GA_ERR_UNSUPPORTED,
-             "tensor '%s' is %s; must be of plain numbers", source->source_name, ga_dtype_name(v->dtype));
-  made->matrices = v->dim[0];
-  made->source_rows = made->taken = v->dim[1];
-  made->source_cols = is_mx ? v->dim[2] * MX_BLOCK : v->n_dims == 3 ? v->dim[2] : 1;
+  GA_TRY(form->take & GA_HF_TAKE_MATRIX ? open_matrix(source, made) : open_stack(source, made));
   GA_REQUIRE(made->matrices >= 1 && made->source_rows >= 1 && made->source_cols >= 1, GA_ERR_SHAPE,
              "tensor '%s' has a dimension of 0; must be at least 1", source->source_name);
   return GA_OK;
@@ -398,6 +414,7 @@ static ga_status add_form(maker *m, const ga_model_tensor *source, const ga_hf_f
   GA_TRY(take_part(source, form->take, made));
   const int64_t cols = made->order == GA_MADE_COLUMNS ? made->source_rows : made->source_cols;
   const ga_dtype dtype = made->order == GA_MADE_MXFP4 ? GA_MXFP4 : source->view.dtype;
+  if (form->take & GA_HF_TAKE_MATRIX) return ga_tensor_describe(t, dtype, 2, (const int64_t[]){made->rows, cols});
   return ga_tensor_describe(t, dtype, source->view.n_dims == 2 ? 2 : 3,
                             (const int64_t[]){made->matrices, made->rows, cols});
 }

@@ -118,6 +118,7 @@ ga_status hparams_model_sizes(const ga_model_file *file, ga_hparams *p) {
   GA_TRY(hparams_stated_int(file, p, "context_length", 1, 1 << 30, &p->context));
   p->context_most = p->context_trained = p->context;
   p->embed_scale = p->residual_scale = p->logit_scale = 1;
+  p->expert_step = 1;
   return GA_OK;
 }
 
@@ -178,10 +179,26 @@ ga_status hparams_router(const ga_model_file *file, const ga_router *usual, ga_h
   return hparams_float(file, p, "expert_weights_scale", usual->scale, 1e-6, 1e6, &p->router.scale);
 }
 
+/* Layers without experts by their numbers (Qwen's mlp_only_layers). */
+static ga_status read_dense_layers(const ga_model_file *file, ga_hparams *p) {
+  static const char key[] = "ga.dense_layers";
+  const ga_meta *list;
+  GA_TRY(ga_model_file_array_or_null(file, key, GA_META_INTS, &list));
+  for (int64_t i = 0; list && i < ga_meta_count(list); i++) {
+    int64_t il;
+    GA_TRY(ga_meta_int(list, i, &il));
+    GA_REQUIRE(il >= 0 && il < p->n_layers, GA_ERR_FORMAT, "%s: element %lld is %lld; must be a layer, 0 to %d", key,
+               (long long)i, (long long)il, p->n_layers - 1);
+    p->is_dense[il] = true;
+  }
+  return GA_OK;
+}
+
 ga_status hparams_expert_layers(const ga_model_file *file, ga_hparams *p) {
   int32_t shared, predicted;
   GA_TRY(hparams_int(file, p, "leading_dense_block_count", 0, 0, p->n_layers, &p->n_dense_layers));
   GA_TRY(hparams_int(file, p, "interleave_moe_layer_step", 1, 1, GA_MODEL_MAX_LAYERS, &p->expert_step));
+  GA_TRY(read_dense_layers(file, p));
   GA_TRY(hparams_int(file, p, "expert_shared_count", 0, 0, 64, &shared));
   GA_TRY(hparams_int(file, p, "expert_shared_feed_forward_length", (int64_t)shared * p->expert_ff_width, 0, 1 << 22,
                      &p->shared_ff_width));

@@ -85,8 +85,9 @@ typedef struct ga_hparams {
   int32_t expert_ff_width; /* width of the feed-forward of each expert */
   int32_t shared_ff_width; /* width of the feed-forward that all tokens take beside their experts; 0: none */
   /* Layers before n_dense_layers have one feed-forward. From there on every expert_step-th layer has experts: those
-   * whose number, counted from 1, it divides. */
+   * whose number, counted from 1, it divides, but for those of is_dense. */
   int32_t n_dense_layers, expert_step;
+  bool is_dense[GA_MODEL_MAX_LAYERS];
   ga_router router; /* how experts are chosen */
   ga_expert_act expert_act;
   int32_t layer_embed_width; /* elements of the embedding of a token that each layer has of its own; 0: none */

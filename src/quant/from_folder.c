@@ -214,6 +214,8 @@ ga_status rewrite_put_folder_keys(rewrite *r) {
   }
   GA_TRY(rewrite_put_latent_keys(r));
   if (text_meta_is(r, "ga.activation", "gelu_fast")) ga_gguf_put_text(r->writer, "ga.activation", "gelu_fast");
+  const ga_meta *dense = ga_model_file_meta(r->file, "ga.dense_layers");
+  if (dense && ga_meta_count(dense)) GA_TRY(put_folder_meta(r, dense));
   if (bool_meta_is_false(r, "ga.rope_truncate")) ga_gguf_put_bool(r->writer, "ga.rope_truncate", false);
   ga_gguf_put_text(r->writer, "general.type", "model");
   if (!ga_model_file_meta(r->file, "general.name")) put_folder_name(r);

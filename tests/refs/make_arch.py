@@ -125,6 +125,15 @@ MODELS |= {
     "granitemoe_folder": lambda: hf.GraniteMoeForCausalLM(
         hf.GraniteMoeConfig(**EXPERTS, num_local_experts=6, num_experts_per_tok=2, embedding_multiplier=3.0, residual_multiplier=0.4,
                             attention_multiplier=0.15, logits_scaling=5.0)),
+    "qwen3_moe_mixed": lambda: hf.Qwen3MoeForCausalLM(  # experts in layers 1 and 5 of 6
+        hf.Qwen3MoeConfig(**dict(EXPERTS, intermediate_size=48, num_hidden_layers=6), head_dim=32, num_experts=6, num_experts_per_tok=2,
+                          moe_intermediate_size=32, norm_topk_prob=True, decoder_sparse_step=2, mlp_only_layers=[3])),
+    "qwen2_moe_mixed": lambda: hf.Qwen2MoeForCausalLM(
+        hf.Qwen2MoeConfig(**dict(EXPERTS, intermediate_size=56, num_hidden_layers=3), num_experts=6, num_experts_per_tok=2,
+                          moe_intermediate_size=32, shared_expert_intermediate_size=48, mlp_only_layers=[0, 2])),
+    "granitemoeshared": lambda: hf.GraniteMoeSharedForCausalLM(
+        hf.GraniteMoeSharedConfig(**EXPERTS, num_local_experts=6, num_experts_per_tok=2, shared_intermediate_size=40, embedding_multiplier=3.0,
+                                  residual_multiplier=0.4, attention_multiplier=0.15, logits_scaling=5.0)),
     "glm4_moe_folder": lambda: hf.Glm4MoeForCausalLM(
         hf.Glm4MoeConfig(**EXPERTS, **ROUTED, head_dim=32, attention_bias=True, use_qk_norm=True, num_mtp_layers=0)),
     "dots1_folder": lambda: hf.Dots1ForCausalLM(hf.Dots1Config(**EXPERTS, **ROUTED, n_shared_experts=2, head_dim=32, sliding_window=None)),

@@ -82,7 +82,7 @@ value_id block_experts(graph_builder *b, value_id h, int32_t act) {
 }
 
 bool block_layer_has_experts(const ga_hparams *p, int32_t layer) {
-  return layer >= p->n_dense_layers && (layer + 1) % p->expert_step == 0;
+  return p->n_experts > 0 && layer >= p->n_dense_layers && (layer + 1) % p->expert_step == 0 && !p->is_dense[layer];
 }
 
 bool block_has_weight(const ga_hparams *p, weight_id id, int32_t layer) {

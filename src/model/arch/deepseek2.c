@@ -133,11 +133,7 @@ static ga_status read_scores_of_folder(const ga_model_file *file, ga_hparams *p)
 static ga_status read_deepseek2_experts(const ga_model_file *file, ga_hparams *p) {
   ga_router router = {.scores = GA_ROUTE_SOFTMAX, .renorm = GA_ROUTE_RENORM_NONE, .scale = 1};
   if (is_glm_flash(p)) router.scores = GA_ROUTE_SIGMOID;
-  if (!hparams_has_experts(file, p)) {
-    p->n_dense_layers = p->n_layers;
-    p->expert_step = 1;
-    return GA_OK;
-  }
+  if (!hparams_has_experts(file, p)) return GA_OK;
   GA_TRY(hparams_router(file, &router, p));
   GA_TRY(read_scores_of_folder(file, p));
   if (p->router.scores == GA_ROUTE_SIGMOID) p->router.group_score = GA_ROUTE_GROUP_SUM2;
