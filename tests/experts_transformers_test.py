@@ -5,12 +5,13 @@ compared with expected.txt, to 1e-5 of their spread. Skips (77) without torch an
 test_arch compares GA with the same expected.txt, from the folders, and test_convert from the GGUF files that GA makes of them."""
 import json
 import sys
+import tempfile
 from pathlib import Path
 
 try:
     import torch
     import transformers
-    from safetensors.torch import load_file
+    from safetensors.torch import load_file, save_file
 except ImportError as e:
     print(f"skipped: {e}")
     sys.exit(77)
@@ -40,15 +41,37 @@ def expand_mxfp4(tensors):
     return tensors
 
 
+def expand_fp8(tensors):
+    """Codes of e4m3 are multiplied by the scales of their blocks of 128 x 128."""
+    for name in [name for name in tensors if name.endswith("_scale_inv")]:
+        codes, scales = tensors[name.removesuffix("_scale_inv")], tensors.pop(name)
+        spread = scales.repeat_interleave(128, 0).repeat_interleave(128, 1)[: codes.shape[0], : codes.shape[1]]
+        tensors[name.removesuffix("_scale_inv")] = codes.float() * spread
+    return tensors
+
+
+def load_fp8(folder):
+    """The same folder without scales."""
+    with tempfile.TemporaryDirectory() as plain:
+        config = json.loads((folder / "config.json").read_text())
+        del config["quantization_config"]
+        (Path(plain) / "config.json").write_text(json.dumps(config))
+        save_file(expand_fp8(load_file(folder / "model.safetensors")), Path(plain) / "model.safetensors", {"format": "pt"})
+        return load(Path(plain))
+
+
 def load(folder):
     config = transformers.AutoConfig.from_pretrained(folder)
     config._experts_implementation = "eager"  # the other ways have no f64
     if hasattr(config, "quantization_config"):
+        if config.quantization_config["quant_method"] == "fp8":
+            return load_fp8(folder)
         del config.quantization_config
         model = transformers.AutoModelForCausalLM.from_config(config)
         model.load_state_dict(expand_mxfp4(load_file(folder / "model.safetensors")))
         return model.double().eval()
-    return transformers.AutoModelForCausalLM.from_pretrained(folder, config=config, dtype=torch.float64).eval()
+    kind = getattr(transformers, (config.architectures or ["AutoModelForCausalLM"])[0], transformers.AutoModelForCausalLM)
+    return kind.from_pretrained(folder, config=config, dtype=torch.float64).eval()
 
 
 def error_of(folder):

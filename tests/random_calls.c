@@ -106,16 +106,17 @@ static int act_tensors(const void *desc, tensor *t) {
   return 3;
 }
 
-static const field add_fields[] = {D(add, rows, SIZE, 0, 5),       D(add, width, SIZE, 0, 40),
-                                   D(add, x_stride, STRIDE, 0, 0), D(add, b_stride, STRIDE, 0, 0),
-                                   D(add, y_stride, STRIDE, 0, 0), D(add, b_rows, SIZE, 0, 2),
-                                   D(add, dtype, TYPE, 0, 0),      D(add, scale, FACTOR, 0, 0)};
+static const field add_fields[] = {
+    D(add, rows, SIZE, 0, 5),       D(add, width, SIZE, 0, 40),     D(add, x_stride, STRIDE, 0, 0),
+    D(add, b_stride, STRIDE, 0, 0), D(add, y_stride, STRIDE, 0, 0), D(add, b_rows, SIZE, 0, 2),
+    D(add, dtype, TYPE, 0, 0),      D(add, scale, FACTOR, 0, 0),    D(add, factor_stride, STRIDE, 0, 0)};
 static int add_tensors(const void *desc, tensor *t) {
   const ga_add_desc *d = desc;
   t[0] = (tensor){P(add, x), d->dtype, d->rows, d->width, d->x_stride, false, 0};
   t[1] = (tensor){P(add, b), d->dtype, d->b_rows, d->width, d->b_stride, true, 0};
   t[2] = (tensor){P(add, y), d->dtype, d->rows, d->width, d->y_stride, false, 0};
-  return 3;
+  t[3] = (tensor){P(add, factors), GA_F32, d->rows, 1, d->factor_stride, false, 0};
+  return d->factor_stride ? 4 : 3;
 }
 
 static const field softmax_fields[] = {D(softmax, rows, SIZE, 0, 5),       D(softmax, width, SIZE, 0, 40),

@@ -10,6 +10,7 @@
 
 #include <cmocka.h>
 
+#include "base/text.h"
 #include "ga/llm.h"
 #include "tests/arch_model.h"
 
@@ -68,15 +69,19 @@ static double run_chunks(ga_model *model, const expected *e, int chunk) {
 static double arch_bound(const char *name, double bound) { return strcmp(name, "phi3") ? bound : 2 * bound; }
 
 /* Products by MXFP4 round activations, on the CPU to 8 bits and on GPUs to 17: the worst of 3840 logits is off by 0.043
- * and by 5.3e-5. On GA's oracles the model keeps the bound of all. */
+ * and by 5.3e-5. So do products by the bf16 that experts of FP8 become: by 0.05 on the CPU. On GA's oracles the models
+ * keep the bound of all. */
 static double rounded_bound(const char *name, const char *device, double bound) {
-  if (strcmp(name, "gpt_oss_mxfp4")) return bound;
+  if (strcmp(name, "gpt_oss_mxfp4") != 0 && !ga_ends_with(name, "_fp8")) return bound;
   return !strcmp(device, "cpu") ? 0.1 : !strcmp(device, "emu") ? 1.5e-4 : bound;
 }
 
 /* Architectures with latent attention, whose ops have no rows for GPUs; NULL: all ops have rows. */
 static const char *lacking_op(const char *name, const char *device) {
-  return !strcmp(device, "emu") && !strncmp(name, "deepseek", 8) ? "mla_store" : NULL;
+  static const char *const latent[] = {"deepseek", "mistral4", "glm4_moe_lite"};
+  for (size_t i = 0; i < sizeof latent / sizeof *latent && !strcmp(device, "emu"); i++)
+    if (!strncmp(name, latent[i], strlen(latent[i]))) return "mla_store";
+  return NULL;
 }
 
 static void check_arch(const char *name, const char *device, double bound) {

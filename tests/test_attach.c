@@ -40,8 +40,8 @@ static void make_adapters(adapters *all, const weight_id *ids, int n_ids, const 
   for (int i = 0; i < n_ids; i++)
     for (int32_t il = 0; il < (ga_weight_specs[ids[i]].of_layer ? p->n_layers : 1); il++) {
       adapter *one = &all->list[all->n++];
-      const int64_t rows = ga_weight_dim(p, ga_weight_specs[ids[i]].rows),
-                    cols = ga_weight_dim(p, ga_weight_specs[ids[i]].cols);
+      const int64_t rows = ga_weight_dim(p, ga_weight_specs[ids[i]].rows, il),
+                    cols = ga_weight_dim(p, ga_weight_specs[ids[i]].cols, il);
       assert_true(all->n <= MOST && rows <= FLOATS && cols <= FLOATS);
       fill_normal(&rng, one->a, (int)(RANK * cols), 1 / sqrtf((float)cols));
       fill_normal(&rng, one->b, (int)(RANK * rows), 1);

@@ -75,6 +75,16 @@ static void test_deepseek_refused(void **state) {
        "'topk_method': is another value"},
       {"{\"model_type\":\"deepseek_v2\"," BASE ",\"kv_lora_rank\":\"x\"}", GA_ERR_FORMAT,
        "'kv_lora_rank': is a text; must be an integer"},
+      {"{\"model_type\":\"glm4_moe_lite\"," BASE ",\"mlp_layer_types\":[\"sparse\",\"dense\"]}", GA_ERR_UNSUPPORTED,
+       "'mlp_layer_types': element 1 is dense behind sparse ones; must be first"},
+      {"{\"model_type\":\"glm4_moe_lite\"," BASE ",\"mlp_layer_types\":[\"dense\",7]}", GA_ERR_UNSUPPORTED,
+       "'mlp_layer_types': element 1 is 'no text'; must be dense or sparse"},
+      {"{\"model_type\":\"glm4_moe_lite\"," BASE ",\"partial_rotary_factor\":0.5}", GA_ERR_UNSUPPORTED,
+       "'partial_rotary_factor': is another value"},
+      {"{\"model_type\":\"mistral4\"," BASE "}", GA_ERR_FORMAT, "'rope.rope_type': is missing; must be there"},
+      {"{\"model_type\":\"mistral4\"," BASE ",\"rope_parameters\":{\"rope_type\":\"yarn\",\"factor\":4,"
+       "\"original_max_position_embeddings\":16}}",
+       GA_ERR_FORMAT, "'rope_parameters.llama_4_scaling_beta': is missing; must be there"},
       {"{\"model_type\":\"deepseek_v2\"," BASE ",\"rope_scaling\":{\"type\":\"yarn\",\"factor\":4,\"mscale\":\"x\"}}",
        GA_ERR_FORMAT, "'rope_scaling.mscale': is a text; must be a number"},
   };

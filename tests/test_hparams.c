@@ -202,7 +202,25 @@ static void test_expert_layers(void **state) {
   assert_error(read_sizes(w, &p), GA_ERR_FORMAT, "'dots1.leading_dense_block_count' is 3; must be from 0 to 2");
 }
 
-/* Widths that files of Qwen 2 and Llama 4 need not state, and the context up to which Llama 4 is a plain model. */
+static ga_status read_dense(const int64_t *layers, int64_t n, ga_hparams *p) {
+  ga_gguf_writer *w = begin_router("qwen3moe", 8, 2);
+  ga_gguf_put_int(w, "qwen3moe.interleave_moe_layer_step", GA_META_U32, 2);
+  ga_gguf_put_array(w, "ga.dense_layers", GA_META_I64, n, layers);
+  return read_sizes(w, p);
+}
+
+/* Two layers, by their numbers. */
+static void test_layers_without_experts(void **state) {
+  ga_hparams p;
+  (void)state;
+  assert_ok(read_dense((const int64_t[]){1, 1}, 2, &p));
+  assert_true(!p.is_dense[0] && p.is_dense[1] && p.expert_step == 2);
+  assert_error(read_dense((const int64_t[]){0, 2}, 2, &p), GA_ERR_FORMAT,
+               "ga.dense_layers: element 1 is 2; must be a layer, 0 to 1");
+  assert_error(read_dense((const int64_t[]){-1}, 1, &p), GA_ERR_FORMAT, "element 0 is -1; must be a layer");
+}
+
+/* Widths that files of Qwen 2 and Llama 4 need not state, and chunks and factors of queries of Llama 4. */
 static void test_experts_by_default(void **state) {
   ga_hparams p;
   (void)state;
@@ -214,8 +232,8 @@ static void test_experts_by_default(void **state) {
                "qwen2moe.feed_forward_length is 16, which 17 experts share; must be at least 1 each");
   ga_gguf_writer *w = begin_router("granitemoe", 8, 2);
   ga_gguf_put_int(w, "granitemoe.expert_shared_feed_forward_length", GA_META_U32, 16);
-  assert_error(read_sizes(w, &p), GA_ERR_UNSUPPORTED,
-               "granitemoe.expert_shared_feed_forward_length is 16; GA has only");
+  assert_ok(read_sizes(w, &p));
+  assert_int_equal(p.shared_ff_width, 16);
   w = begin_router("llama4", 16, 1);
   ga_gguf_put_int(w, "llama4.expert_feed_forward_length", GA_META_U32, 24);
   assert_ok(read_sizes(w, &p));
@@ -226,7 +244,16 @@ static void test_experts_by_default(void **state) {
   ga_gguf_put_text(w, "llama4.rope.scaling.type", "yarn");
   ga_gguf_put_f32(w, "llama4.rope.scaling.factor", 1000);
   assert_ok(read_sizes(w, &p));
-  assert_true(!p.norms_heads && p.context == 8191 && p.context_most == 8191);
+  assert_true(!p.norms_heads && p.context_most == 64000 && p.chunk == 8192 && p.is_local[0]);
+  assert_true(p.temperature.length == 8192 && p.temperature.offset == 1 && p.temperature.scale == 0.1f);
+  w = begin_router("llama4", 16, 1);
+  ga_gguf_put_int(w, "llama4.attention.sliding_window", GA_META_U32, 0);
+  assert_ok(read_sizes(w, &p));
+  assert_true(!p.chunk && !p.is_local[0]);
+  w = begin_router("llama4", 16, 1);
+  ga_gguf_put_int(w, "llama4.attention.sliding_window", GA_META_U32, 100);
+  assert_error(read_sizes(w, &p), GA_ERR_UNSUPPORTED,
+               "llama4.attention.sliding_window is 100; GA has chunks of a multiple of 64 tokens");
 }
 
 static void test_router_refused(void **state) {
@@ -257,7 +284,7 @@ static void test_modern_bert(void **state) {
   assert_true(p.is_local[1]);
 }
 
-/* Texts up to where the temperature of Ministral 3 begins to change. */
+/* Factors of queries by position, from the context of Ministral 3's first training on. */
 static void test_mistral3(void **state) {
   ga_hparams p;
   (void)state;
@@ -269,9 +296,9 @@ static void test_mistral3(void **state) {
   ga_gguf_put_f32(w, "mistral3.attention.temperature_scale", 0.1f);
   ga_gguf_put_int(w, "mistral3.rope.scaling.original_context_length", GA_META_U32, 7);
   assert_ok(read_sizes(w, &p));
-  assert_int_equal(p.context, 7);
-  assert_ok(read_sizes(begin_sizes("mistral3"), &p)); /* without a scale, the whole context */
-  assert_int_equal(p.context, 64);
+  assert_true(p.temperature.length == 7 && p.temperature.scale == 0.1f && !p.temperature.offset && p.context == 64);
+  assert_ok(read_sizes(begin_sizes("mistral3"), &p)); /* without a scale, no factors */
+  assert_int_equal(p.temperature.length, 0);
   w = begin_sizes("mistral3");
   ga_gguf_put_f32(w, "mistral3.attention.temperature_scale", 0);
   assert_ok(read_sizes(w, &p));
@@ -546,6 +573,7 @@ int main(void) {
                                      cmocka_unit_test(test_head_norms),
                                      cmocka_unit_test(test_router),
                                      cmocka_unit_test(test_expert_layers),
+                                     cmocka_unit_test(test_layers_without_experts),
                                      cmocka_unit_test(test_experts_by_default),
                                      cmocka_unit_test(test_router_refused),
                                      cmocka_unit_test(test_what_files_leave_out),

@@ -497,6 +497,40 @@ static void test_gguf(void **state) {
   ga_tokenizer_destroy(tok);
 }
 
+/* Gemma 4's files: SentencePiece's marks and bytes, and merges by a list. */
+static void test_gguf_of_gemma4(void **state) {
+  static const char *const tokens[] = {"<bos>",
+                                       "a",
+                                       "b",
+                                       "c",
+                                       "ab",
+                                       "bc",
+                                       "\xe2\x96\x81",
+                                       "\xe2\x96\x81"
+                                       "ab",
+                                       "\n",
+                                       "\n\n"};
+  static const int32_t types[] = {3, 1, 1, 1, 1, 1, 1, 1, 1, 1};
+  static const char *const merges[] = {"b c", "a b", "\xe2\x96\x81 ab", "\n \n"};
+  raw_bytes b;
+  ga_tokenizer *tok;
+  (void)state;
+  for (int has_merges = 0; has_merges < 2; has_merges++) {
+    raw_gguf(&b, 3, 0, has_merges ? 5 : 4);
+    put_text_key(&b, "tokenizer.ggml.model", "gemma4");
+    put_texts(&b, "tokenizer.ggml.tokens", tokens, 10);
+    put_i32s(&b, "tokenizer.ggml.token_type", types, 10);
+    raw_u32_key(&b, "tokenizer.ggml.bos_token_id", 0);
+    if (has_merges) put_texts(&b, "tokenizer.ggml.merges", merges, 4);
+    const ga_status status = from_gguf(&b, &tok);
+    assert_int_equal(status, has_merges ? GA_OK : GA_ERR_FORMAT);
+    if (!has_merges) assert_non_null(strstr(ga_error_text(), "model 'gemma4' without tokenizer.ggml.merges"));
+  }
+  CHECK(tok, GA_TOK_ADD_SPECIAL, "ab ab", 0, 4, 7); /* bos, though no key says so; no space before */
+  CHECK(tok, 0, "abc\n\na", 1, 5, 9, 1);            /* the list's order: b c before a b */
+  ga_tokenizer_destroy(tok);
+}
+
 /* Ids of -1 mean what an absent key means: the usual id of that kind of tokenizer, or none. */
 static void test_gguf_ids_of_minus_1(void **state) {
   (void)state;
@@ -670,6 +704,7 @@ int main(void) {
       cmocka_unit_test(test_special_tokens_map),
       cmocka_unit_test(test_first_space),
       cmocka_unit_test(test_gguf),
+      cmocka_unit_test(test_gguf_of_gemma4),
       cmocka_unit_test(test_gguf_ids_of_minus_1),
       cmocka_unit_test(test_ids_of_minus_one),
       cmocka_unit_test(test_gguf_keys),

@@ -125,21 +125,24 @@ GA_DECLARE_OP(act)
 /* --- end of src/op/act.toml --- */
 
 /* --- src/op/add.toml: desc io functions --- */
-/* Computes Y = scale * X + B, [rows, width]. b_rows 1 with b_stride 0: the one row of B is added to all rows. */
+/* Computes Y = scale * f * X + B, [rows, width], where f is the row's factor. b_rows 1 with b_stride 0: the one row of
+ * B is added to all rows. */
 typedef struct ga_add_desc {
   size_t struct_size;
   int64_t rows, width;
   int64_t x_stride, b_stride, y_stride;
-  int64_t b_rows; /* number of rows of B: rows, or 1 */
-  int32_t dtype;  /* ga_dtype of X, B and Y: f32, f16, bf16 */
-  float scale;    /* factor of X: Y = scale * X + B */
+  int64_t b_rows;        /* number of rows of B: rows, or 1 */
+  int32_t dtype;         /* ga_dtype of X, B and Y: f32, f16, bf16 */
+  float scale;           /* factor of X: Y = scale * X + B */
+  int64_t factor_stride; /* elements between the factors of rows; 0 = there are none */
 } ga_add_desc;
 #define GA_ADD_DESC_INIT \
-  { sizeof(ga_add_desc), 0, 0, 0, 0, 0, 0, GA_F32, 1.0f }
+  { sizeof(ga_add_desc), 0, 0, 0, 0, 0, 0, GA_F32, 1.0f, 0 }
 
 typedef struct ga_add_io {
-  const void *x, *b; /* inputs [rows, width]; b NULL = nothing is added */
-  void *y;           /* output [rows, width]; may be x or b */
+  const void *x, *b;    /* inputs [rows, width]; b NULL = nothing is added */
+  void *y;              /* output [rows, width]; may be x or b */
+  const float *factors; /* with factor_stride: [rows] factor of each row of X; may not overlap y */
 } ga_add_io;
 
 GA_DECLARE_OP(add)

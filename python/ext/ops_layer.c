@@ -299,7 +299,7 @@ static int fill_add(pyga_call *call) {
     return -1;
   d->dtype = (int32_t)x->dtype;
   d->b_rows = d->rows;
-  call->io.add = (ga_add_io){x->data, NULL, y->data};
+  call->io.add = (ga_add_io){.x = x->data, .y = y->data};
   if (!b) return 0;
   if (pyga_rows(call, B, b, &d->b_rows, &width, &d->b_stride)) return -1;
   if ((d->b_rows != d->rows && d->b_rows != 1) || width != d->width || b->dtype != x->dtype)

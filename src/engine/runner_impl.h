@@ -64,6 +64,7 @@ typedef struct step_samples {
 
 /* Offsets of a step's inputs, in units of int32. */
 typedef struct step_layout {
+  int64_t q_factors, pieces_q_start, pieces_q_start_prompts, pieces_kv_len, pieces_table; /* as ga_step has them */
   int64_t ids, positions, slots[MEMORY_KINDS_MAX], q_start, q_start_prompts, kv_len, out_rows, total;
   int64_t table[MEMORY_KINDS_MAX];   /* [kind] offset of the table of units, [seqs, columns[kind]] */
   int64_t columns[MEMORY_KINDS_MAX]; /* [kind] number of columns of table[kind] */
@@ -76,7 +77,8 @@ typedef struct step_shape {
   /* numbers of tokens, sequences, rows of logits and draws; padded if is_decode */
   int32_t n_tokens, n_seqs, n_rows, n_samples;
   int32_t n_decode, max_q, max_kv, n_pages;
-  bool is_decode; /* each sequence has one token and draws the next one on the device */
+  int32_t n_pieces; /* number of pieces of sequences that are cut at chunks; 0: the model has no chunks */
+  bool is_decode;   /* each sequence has one token and draws the next one on the device */
   /* true if is_decode, or if the step has one token of one sequence, whose row of logits is passed to runner_step.show
    * instead of drawn from */
   bool is_recorded;
@@ -149,6 +151,7 @@ struct runner {
   bool owns_sample_ctx;
 };
 
+static inline const ga_hparams *runner_hparams(const runner *r) { return &r->options.model->hparams; }
 static inline runner_stage *runner_last(runner *r) { return &r->stages[r->n_stages - 1]; }
 static inline const row_draw *run_row_draw(const run_step *step, int32_t i) {
   return &step->asked.rows[step->rows[i].row];

@@ -1,4 +1,5 @@
 /* Integer inputs of a step: made on the host from its parts and rows, and sent to the devices of all stages. */
+#include <math.h>
 #include <string.h>
 
 #include "base/mem.h"
@@ -7,8 +8,8 @@
 
 enum { ROW_WORDS = sizeof(ga_sample_row) / sizeof(int32_t), RNG_WORDS = 4 * sizeof(uint64_t) / sizeof(int32_t) };
 
-static step_layout inputs_layout(const runner *r, int64_t tokens, int64_t seqs, int64_t rows, int64_t samples,
-                                 int64_t stride) {
+static step_layout inputs_layout(const runner *r, int64_t tokens, int64_t seqs, int64_t pieces, int64_t rows,
+                                 int64_t samples, int64_t stride) {
   const int64_t most = r->options.max_draws;
   step_layout l = {.stride = stride, .samples.n = (int32_t)samples};
   int64_t at = 0;
@@ -19,10 +20,15 @@ static step_layout inputs_layout(const runner *r, int64_t tokens, int64_t seqs, 
   TAKE(samples.rng, samples * RNG_WORDS);
   TAKE(ids, tokens);
   TAKE(positions, tokens);
+  TAKE(q_factors, runner_hparams(r)->temperature.length ? tokens : 0);
   for (int32_t kind = 0; kind < r->n_kinds; kind++) TAKE(slots[kind], tokens);
   TAKE(q_start, seqs + 1);
   TAKE(q_start_prompts, seqs + 1);
   TAKE(kv_len, seqs);
+  TAKE(pieces_q_start, pieces ? pieces + 1 : 0);
+  TAKE(pieces_q_start_prompts, pieces ? pieces + 1 : 0);
+  TAKE(pieces_kv_len, pieces);
+  TAKE(pieces_table, pieces * stride);
   for (int32_t kind = 0; kind < r->n_kinds; kind++) {
     l.columns[kind] = layer_memory_kind(r->options.memory, kind)->unit_tokens ? stride : 1;
     TAKE(table[kind], seqs * l.columns[kind]);
@@ -46,7 +52,9 @@ static int64_t kv_class(const runner *r, int64_t n) {
 int64_t runner_inputs_room(const runner *r) {
   const int64_t seqs = r->options.max_sequences, tokens = r->options.sizes.batch;
   const int64_t stride = ga_div_up(kv_class(r, r->options.sizes.context), GA_KV_PAGE) + 1;
-  return inputs_layout(r, tokens, seqs, tokens, r->options.max_draws, stride).total + seqs * GA_KV_PAGE;
+  const int32_t chunk = runner_hparams(r)->chunk; /* a part of n tokens has at most n / chunk + 2 pieces */
+  const int64_t pieces = chunk ? tokens / chunk + 2 * seqs : 0;
+  return inputs_layout(r, tokens, seqs, pieces, tokens, r->options.max_draws, stride).total + seqs * GA_KV_PAGE;
 }
 
 static int32_t max_q_class(const runner *r, int32_t n) {
@@ -56,12 +64,22 @@ static int32_t max_q_class(const runner *r, int32_t n) {
   return c;
 }
 
+/* The factor of a token's queries, as the bits of an f32. */
+static void put_q_factor(const runner *r, int32_t *h, const step_layout *l, int64_t at, int32_t position) {
+  const ga_temperature *t = &runner_hparams(r)->temperature;
+  if (!t->length) return;
+  const double turns = floor(((double)position + t->offset) / t->length);
+  const float factor = (float)(1 + (double)t->scale * log1p(turns));
+  memcpy(&h[l->q_factors + at], &factor, sizeof factor);
+}
+
 static void put_part_tokens(const runner *r, const step_part *part, int32_t *h, const step_layout *l, int64_t at) {
   for (int32_t i = 0; i < part->n; i++) {
     const int32_t position = part->first + i;
     const bool is_drawn = part->draw >= 0 && i + 1 == part->n; /* the device knows it */
     h[l->ids + at + i] = is_drawn ? 0 : part->ids[i];
     h[l->positions + at + i] = position;
+    put_q_factor(r, h, l, at + i, position);
     for (int32_t kind = 0; kind < r->n_kinds; kind++) {
       const int32_t *pages = part->memory->units[kind];
       h[l->slots[kind] + at + i] = pages ? pages[position / GA_KV_PAGE] * GA_KV_PAGE + position % GA_KV_PAGE : -1;
@@ -83,6 +101,7 @@ static void put_part_tables(const runner *r, const step_part *part, int32_t *h, 
 static void pad_inputs(const runner *r, int32_t *h, const step_layout *l, int32_t first, int32_t end) {
   for (int32_t i = first; i < end; i++) {
     h[l->ids + i] = h[l->positions + i] = 0;
+    put_q_factor(r, h, l, i, 0);
     h[l->q_start + i] = i;
     h[l->kv_len + i] = 1;
     for (int32_t kind = 0; kind < r->n_kinds; kind++) {
@@ -91,6 +110,55 @@ static void pad_inputs(const runner *r, int32_t *h, const step_layout *l, int32_
       for (int64_t c = 0; c < l->columns[kind]; c++) h[l->table[kind] + i * l->columns[kind] + c] = unit;
     }
   }
+}
+
+/* --- pieces at chunks --- */
+
+static int32_t pieces_of_part(int32_t chunk, const step_part *part) {
+  return chunk ? (part->first + part->n - 1) / chunk - part->first / chunk + 1 : 0;
+}
+
+/* The kind of the pages that layers with chunks have. */
+static int32_t chunk_kind(const runner *r) {
+  int32_t kind = 0;
+  while (kind + 1 < r->n_kinds && layer_memory_kind(r->options.memory, kind)->window != runner_hparams(r)->chunk)
+    kind++;
+  return kind;
+}
+
+/* Units of a sequence from its chunk on, for one piece. */
+static void put_piece_units(const runner *r, const step_part *part, int32_t first_page, int32_t *row, int64_t stride) {
+  int32_t n;
+  const int32_t *units = layer_memory_units(r->options.memory, part->memory, chunk_kind(r), &n);
+  for (int64_t i = 0; i < stride; i++)
+    row[i] = first_page + i < n && units[first_page + i] >= 0 ? units[first_page + i] : 0;
+}
+
+/* Cuts a part at chunks. at: the part's first token in the step; piece: number of its first piece. */
+static int32_t put_part_pieces(const runner *r, const step_part *part, int32_t *h, const step_layout *l, int64_t at,
+                               int32_t piece) {
+  const int32_t chunk = runner_hparams(r)->chunk, end = part->first + part->n;
+  for (int32_t i = part->first; chunk && i < end; piece++) {
+    const int32_t begin = i / chunk * chunk, next = (int32_t)ga_min_i64(begin + (int64_t)chunk, end);
+    h[l->pieces_q_start + piece] = (int32_t)at + i - part->first;
+    h[l->pieces_kv_len + piece] = next - begin;
+    put_piece_units(r, part, begin / GA_KV_PAGE, h + l->pieces_table + piece * l->stride, l->stride);
+    i = next;
+  }
+  return piece;
+}
+
+/* Pieces of no part, as pad_inputs has sequences; then where prompts begin. */
+static void finish_pieces(const step_shape *s, int32_t *h, const step_layout *l, int32_t n) {
+  if (!s->n_pieces) return;
+  for (int32_t i = n; i < s->n_pieces; i++) {
+    h[l->pieces_q_start + i] = i;
+    h[l->pieces_kv_len + i] = 1;
+    for (int64_t c = 0; c < l->stride; c++) h[l->pieces_table + i * l->stride + c] = 0;
+  }
+  h[l->pieces_q_start + s->n_pieces] = s->n_tokens;
+  for (int32_t i = s->n_decode; i <= s->n_pieces; i++)
+    h[l->pieces_q_start_prompts + i - s->n_decode] = h[l->pieces_q_start + i] - s->n_decode;
 }
 
 /* --- sizes --- */
@@ -103,6 +171,7 @@ static step_shape shape_of_parts(const runner *r, const runner_step *asked) {
     s.max_q = (int32_t)ga_max_i64(s.max_q, part->n);
     s.max_kv = (int32_t)ga_max_i64(s.max_kv, part->first + part->n);
     s.n_pages = (int32_t)ga_max_i64(s.n_pages, part->memory->n_pages);
+    s.n_pieces += pieces_of_part(runner_hparams(r)->chunk, part);
     if (s.n_decode == i && part->n == 1) s.n_decode++;
   }
   s.max_kv = (int32_t)kv_class(r, s.max_kv);
@@ -123,6 +192,7 @@ static step_shape shape_of_step(const runner *r, const run_step *step) {
   if (!s.is_decode) return s;
   s.is_recorded = true;
   s.n_tokens = s.n_seqs = s.n_decode = s.n_samples;
+  if (s.n_pieces) s.n_pieces = s.n_seqs;
   s.n_pages = s.max_kv / GA_KV_PAGE;
   return s;
 }
@@ -132,10 +202,12 @@ static void put_step_inputs(const runner *r, const run_step *step, int32_t *h) {
   const step_layout *l = &step->layout;
   const int32_t n = step->asked.n_parts;
   int64_t at = 0;
+  int32_t pieces = 0;
   for (int32_t i = 0; i < n; i++) {
     const step_part *part = &step->asked.parts[i];
     put_part_tokens(r, part, h, l, at);
     put_part_tables(r, part, h, l, i);
+    pieces = put_part_pieces(r, part, h, l, at, pieces);
     h[l->q_start + i] = (int32_t)at;
     h[l->kv_len + i] = part->first + part->n;
     at += part->n;
@@ -144,6 +216,7 @@ static void put_step_inputs(const runner *r, const run_step *step, int32_t *h) {
   h[l->q_start + s->n_seqs] = s->n_tokens;
   for (int32_t i = s->n_decode; i <= s->n_seqs; i++)
     h[l->q_start_prompts + i - s->n_decode] = h[l->q_start + i] - s->n_decode;
+  finish_pieces(s, h, l, pieces);
   for (int32_t i = 0; i < s->n_rows; i++) h[l->out_rows + i] = step->rows[i].token;
 }
 
@@ -163,6 +236,15 @@ static void point_stage(const runner *r, runner_stage *stage, const step_shape *
                           .q_start_prompts = d + l->q_start_prompts,
                           .kv_len = d + l->kv_len,
                           .page_stride = l->stride};
+  if (runner_hparams(r)->temperature.length) stage->step.q_factors = (const float *)(const void *)(d + l->q_factors);
+  if (s->n_pieces)
+    stage->step.pieces =
+        (struct ga_step_pieces){.n = s->n_pieces,
+                                .max_kv = (int32_t)ga_min_i64(s->max_kv, exec_rounded(runner_hparams(r)->chunk)),
+                                .q_start = d + l->pieces_q_start,
+                                .q_start_prompts = d + l->pieces_q_start_prompts,
+                                .kv_len = d + l->pieces_kv_len,
+                                .page_table = d + l->pieces_table};
   for (int32_t kind = 0; kind < r->n_kinds; kind++)
     stage->step.pages[kind] = (ga_step_pages){.slots = d + l->slots[kind], .page_table = d + l->table[kind]};
   stage->exec.step = &stage->step;
@@ -227,7 +309,7 @@ ga_status runner_send_inputs(runner *r, run_step *step) {
   step_layout *l = &step->layout;
   step->shape = shape_of_step(r, step);
   const step_shape *s = &step->shape;
-  *l = inputs_layout(r, s->n_tokens, s->n_seqs, s->n_rows, s->n_samples, s->n_pages);
+  *l = inputs_layout(r, s->n_tokens, s->n_seqs, s->n_pieces, s->n_rows, s->n_samples, s->n_pages);
   place_ids(r, s, l);
   GA_REQUIRE(l->total <= r->inputs_room, GA_ERR_INTERNAL, "inputs of %lld numbers, room for %lld", (long long)l->total,
              (long long)r->inputs_room);

@@ -31,6 +31,8 @@ typedef enum ga_hf_kind {
   /* an array of "full_attention" and "sliding_attention"; becomes an array of bools, true = sliding */
   GA_HF_LAYER_TYPES,
   GA_HF_FULL_LAYERS, /* an array of "full_attention"; makes no key */
+  GA_HF_DENSE_FIRST, /* an array of "dense", then of "sparse" alone; becomes the number of the first */
+  GA_HF_BY_CODE,     /* the field is read by code of the model type, and makes no key by its row */
   GA_HF_FP8,         /* an object that describes e4m3 weights with scales; makes no key */
   /* Fields that change the mathematics in ways that GA does not support. They make no key. */
   GA_HF_REFUSED,    /* the field must be absent, null or false */
@@ -68,7 +70,8 @@ typedef enum ga_hf_take {
   GA_HF_TAKE_PARTS = 7,    /* mask of the values above */
   GA_HF_TAKE_FLAT = 8,     /* dimensions of 1 are left out: a vector is left */
   GA_HF_TAKE_COLUMNS = 16, /* the folder's columns are the rows of GGUF */
-  GA_HF_TAKE_MXFP4 = 32    /* codes NAME_blocks and scales NAME_scales in Hugging Face's order */
+  GA_HF_TAKE_MXFP4 = 32,   /* codes NAME_blocks and scales NAME_scales in Hugging Face's order */
+  GA_HF_TAKE_MATRIX = 64   /* the folder's tensor is one matrix, not one for each expert */
 } ga_hf_take;
 
 /* A tensor of GGUF that a tensor of a folder becomes in a form of its own. A folder's tensor may have two rows. */
@@ -89,6 +92,7 @@ typedef enum ga_hf_layout {
   /* positions begin after the padding position: earlier rows of the table are cut off when the file is opened */
   GA_HF_PADDED_POSITIONS = 32,
   GA_HF_SIGMOID = 64,   /* scores of experts are sigmoids: sets <arch>.expert_gating_func to GGUF's number of them */
+  GA_HF_BY_LAYER = 256, /* sizes differ between layers: hf_layers.c reads them */
   GA_HF_NTK_ALPHA = 128 /* rope type "dynamic" with alpha a: the base is raised by a^(D / (D - 2)), D elements a head */
 } ga_hf_layout;
 

@@ -8,6 +8,7 @@
 #include "base/status.h"
 #include "file/byte_reader.h"
 #include "file/hf.h"
+#include "file/hf_layers.h"
 #include "file/hf_parts.h"
 #include "file/hf_rope.h"
 #include "file/limits.h"
@@ -194,6 +195,24 @@ static ga_status check_full_layers(const json_t *value) {
   return GA_OK;
 }
 
+/* Layers with one feed-forward, then layers with experts. The fallback is a number. */
+static ga_status put_dense_first(const hf_sink *s, const char *key, const json_t *value) {
+  const size_t n = json_array_size(value);
+  size_t dense = 0;
+  if (json_is_integer(value)) return ga_meta_list_add_int(s->arena, s->list, key, json_integer_value(value));
+  MUST_BE(json_is_array(value), value, "an array of texts");
+  for (size_t i = 0; i < n; i++) {
+    const char *type = json_string_value(json_array_get(value, i));
+    const bool is_dense = type && !strcmp(type, "dense");
+    GA_REQUIRE(is_dense || (type && !strcmp(type, "sparse")), GA_ERR_UNSUPPORTED,
+               "element %zu is '%s'; must be dense or sparse", i, type ? ga_quote(type, strlen(type)).text : "no text");
+    GA_REQUIRE(!is_dense || dense == i, GA_ERR_UNSUPPORTED, "element %zu is dense behind sparse ones; must be first",
+               i);
+    dense += is_dense;
+  }
+  return ga_meta_list_add_int(s->arena, s->list, key, (int64_t)dense);
+}
+
 static ga_status put_meta_value(const hf_sink *s, ga_hf_kind kind, const char *key, const json_t *value) {
   if (is_scalar_kind(kind)) GA_TRY(take_common(&value));
   switch (kind) {
@@ -218,8 +237,10 @@ static ga_status put_meta_value(const hf_sink *s, ga_hf_kind kind, const char *k
   case GA_HF_TEXT: return put_meta_text(s, key, value);
   case GA_HF_ROPE_TYPE: return put_rope_type(s, key, value);
   case GA_HF_LAYER_TYPES: return put_layer_types(s, key, value);
+  case GA_HF_DENSE_FIRST: return put_dense_first(s, key, value);
   case GA_HF_FULL_LAYERS: return check_full_layers(value);
   case GA_HF_FP8: return put_quantization(s, value);
+  case GA_HF_BY_CODE:
   case GA_HF_ONLY:
   case GA_HF_LAST_LAYER:
   case GA_HF_REFUSED: break;
@@ -276,6 +297,7 @@ static ga_status put_meta_row(const hf_sink *s, const ga_hf_key *row, const json
   char *key = NULL;
   if (row->kind == GA_HF_REFUSED)
     return !value || json_is_false(value) ? GA_OK : put_meta_value(s, row->kind, NULL, value);
+  if (row->kind == GA_HF_BY_CODE) return GA_OK;
   if (row->kind == GA_HF_FULL_LAYERS) return value ? check_full_layers(value) : GA_OK;
   if (row->kind == GA_HF_FP8) return put_quantization(s, value);
   if (row->kind == GA_HF_LAST_LAYER) return value ? check_last_layer(config, value) : GA_OK;
@@ -383,6 +405,17 @@ static ga_status put_ntk_alpha(const hf_sink *s, const char *label, const json_t
   return ga_meta_list_add_text(s->arena, s->list, key, "none", 4);
 }
 
+/* Llama 4's factors of queries: true, or a number other than 0, turns them on. */
+static ga_status put_temperature(const hf_sink *s, const char *label, const json_t *config) {
+  const json_t *tuning = ga_json_at(config, "attn_temperature_tuning");
+  if (strcmp(s->arch->arch, "llama4") != 0 || !tuning) return GA_OK;
+  GA_REQUIRE(json_is_boolean(tuning) || json_is_integer(tuning), GA_ERR_FORMAT,
+             "%s: 'attn_temperature_tuning' is %s; must be true, false or an integer", label,
+             ga_json_type_name(tuning));
+  if (json_is_true(tuning) || json_integer_value(tuning)) return GA_OK;
+  return ga_meta_list_add_float(s->arena, s->list, "llama4.attention.temperature_scale", 0);
+}
+
 static ga_status put_gpt2_inner(const hf_sink *s, const char *label) {
   const char *key = "gpt2.feed_forward_length";
   if (strcmp(s->arch->arch, "gpt2") != 0 || ga_meta_list_find(s->list, key)) return GA_OK;
@@ -435,6 +468,8 @@ static ga_status apply_rows(const hf_sink *s, const char *label, const json_t *c
   GA_TRY(put_rows(s, label, common_keys, config));
   if (inner != config) GA_TRY(put_rows(s, label, common_keys, inner));
   GA_TRY(put_ntk_alpha(s, label, inner));
+  GA_TRY(put_temperature(s, label, inner));
+  GA_TRY(ga_hf_put_layers(s->arena, label, inner, s->arch, s->list));
   GA_TRY(put_rows(s, label, s->arch->keys, inner));
   GA_TRY(put_rows(s, label, s->arch->keys_2, inner));
   GA_TRY(put_attention_factor(s, label));

@@ -17,12 +17,13 @@ static const ga_hf_key qwen3_moe_keys[] = {
     {"layer_types",             NULL,                                GA_HF_FULL_LAYERS, NULL},
     {"use_sliding_window",      NULL,                                GA_HF_REFUSED, NULL},
     {"attention_bias",          NULL,                                GA_HF_REFUSED, NULL},
+    {"num_local_experts",       ".expert_count",                     GA_HF_INT,   NULL}, /* of transformers 5 */
     {"num_experts",             ".expert_count",                     GA_HF_INT,   "128"},
     {"num_experts_per_tok",     ".expert_used_count",                GA_HF_INT,   "8"},
     {"moe_intermediate_size",   ".expert_feed_forward_length",       GA_HF_INT,   "768"},
     {"norm_topk_prob",          ".expert_weights_norm",              GA_HF_BOOL,  "false"},
-    {"decoder_sparse_step",     NULL,                                GA_HF_ONLY,  "1"},
-    {"mlp_only_layers",         NULL,                                GA_HF_ONLY,  "[[]]"},
+    {"decoder_sparse_step",     ".interleave_moe_layer_step",        GA_HF_INT,   "1"},
+    {"mlp_only_layers",         "ga.dense_layers",                   GA_HF_INTS,  NULL},
     {0}};
 static const ga_hf_name qwen3_moe_names[] = {
     DECODER_NAMES,
@@ -74,8 +75,8 @@ static const ga_hf_key qwen2_moe_keys[] = {
     {"moe_intermediate_size",   ".expert_feed_forward_length",       GA_HF_INT,   "1408"},
     {"shared_expert_intermediate_size", ".expert_shared_feed_forward_length", GA_HF_INT, "5632"},
     {"norm_topk_prob",          ".expert_weights_norm",              GA_HF_BOOL,  "false"},
-    {"decoder_sparse_step",     NULL,                                GA_HF_ONLY,  "1"},
-    {"mlp_only_layers",         NULL,                                GA_HF_ONLY,  "[[]]"},
+    {"decoder_sparse_step",     ".interleave_moe_layer_step",        GA_HF_INT,   "1"},
+    {"mlp_only_layers",         "ga.dense_layers",                   GA_HF_INTS,  NULL},
     {0}};
 static const ga_hf_name qwen2_moe_names[] = {
     DECODER_NAMES,
@@ -132,27 +133,39 @@ static const ga_hf_form gpt_oss_forms[] = {
     {"layers.%.mlp.experts.down_proj_bias",      "blk.%.ffn_down_exps.bias",    GA_HF_TAKE_ALL},
     {0}};
 
-/* --- granitemoe: granite with experts, gate and up one after the other --- */
+/* --- granitemoe: granite with experts, gate and up one after the other; granitemoeshared: beside a feed-forward that
+ * all tokens take --- */
+#define GRANITEMOE \
+    DECODER("2048"), \
+    {"embedding_multiplier",    ".embedding_scale",                  GA_HF_FLOAT, "1"}, \
+    {"residual_multiplier",     ".residual_scale",                   GA_HF_FLOAT, "1"}, \
+    {"attention_multiplier",    ".attention.scale",                  GA_HF_FLOAT, "1"}, \
+    {"logits_scaling",          ".logit_scale",                      GA_HF_FLOAT, "1"}, \
+    {"attention_bias",          NULL,                                GA_HF_REFUSED, NULL}, \
+    {"intermediate_size",       ".expert_feed_forward_length",       GA_HF_INT,   GA_HF_REQUIRED}, \
+    {"num_local_experts",       ".expert_count",                     GA_HF_INT,   "8"}, \
+    {"num_experts_per_tok",     ".expert_used_count",                GA_HF_INT,   "2"}
 static const ga_hf_key granitemoe_keys[] = {
-    DECODER("2048"),
-    {"embedding_multiplier",    ".embedding_scale",                  GA_HF_FLOAT, "1"},
-    {"residual_multiplier",     ".residual_scale",                   GA_HF_FLOAT, "1"},
-    {"attention_multiplier",    ".attention.scale",                  GA_HF_FLOAT, "1"},
-    {"logits_scaling",          ".logit_scale",                      GA_HF_FLOAT, "1"},
-    {"attention_bias",          NULL,                                GA_HF_REFUSED, NULL},
-    {"intermediate_size",       ".expert_feed_forward_length",       GA_HF_INT,   GA_HF_REQUIRED},
-    {"num_local_experts",       ".expert_count",                     GA_HF_INT,   "8"},
-    {"num_experts_per_tok",     ".expert_used_count",                GA_HF_INT,   "2"},
+    GRANITEMOE,
+    {0}};
+static const ga_hf_key granitemoeshared_keys[] = {
+    {"shared_intermediate_size", ".expert_shared_feed_forward_length", GA_HF_INT, "1024"},
+    GRANITEMOE,
     {0}};
 static const ga_hf_name granitemoe_names[] = {
     DECODER_NAMES,
     {"layers.%.post_attention_layernorm",       "blk.%.ffn_norm"},
     {"layers.%.block_sparse_moe.router.layer",  "blk.%.ffn_gate_inp"},
     {0}};
+#define FIRST_OF_MATRIX  (GA_HF_TAKE_MATRIX | GA_HF_TAKE_FIRST)
+#define SECOND_OF_MATRIX (GA_HF_TAKE_MATRIX | GA_HF_TAKE_SECOND)
 static const ga_hf_form granitemoe_forms[] = {
     {"layers.%.block_sparse_moe.input_linear.weight",  "blk.%.ffn_gate_exps.weight", GA_HF_TAKE_FIRST},
     {"layers.%.block_sparse_moe.input_linear.weight",  "blk.%.ffn_up_exps.weight",   GA_HF_TAKE_SECOND},
     {"layers.%.block_sparse_moe.output_linear.weight", "blk.%.ffn_down_exps.weight", GA_HF_TAKE_ALL},
+    {"layers.%.shared_mlp.input_linear.weight",        "blk.%.ffn_gate_shexp.weight", FIRST_OF_MATRIX},
+    {"layers.%.shared_mlp.input_linear.weight",        "blk.%.ffn_up_shexp.weight", SECOND_OF_MATRIX},
+    {"layers.%.shared_mlp.output_linear.weight",       "blk.%.ffn_down_shexp.weight", GA_HF_TAKE_ALL},
     {0}};
 
 /* --- glm4_moe, dots1: dense layers first, then experts beside a feed-forward that tokens share --- */
@@ -287,7 +300,7 @@ static const ga_hf_form minimax_m2_forms[] = {
     {"layers.%.block_sparse_moe.e_score_correction_bias", "blk.%.exp_probs_b.bias", GA_HF_TAKE_ALL},
     {0}};
 
-/* --- llama4, text: chunks of attention and scales of queries begin to matter at 8191 tokens, where contexts end --- */
+/* --- llama4, text: chunks of attention, and factors of queries by position --- */
 static const ga_hf_key llama4_keys[] = {
     {"hidden_size",             ".embedding_length",                 GA_HF_INT,   "5120"},
     {"num_hidden_layers",       ".block_count",                      GA_HF_INT,   "48"},
@@ -311,8 +324,10 @@ static const ga_hf_key llama4_keys[] = {
     {"no_rope_layer_interval",  "ga.no_rope_every",                  GA_HF_INT,   "4"},
     {"use_qk_norm",             "ga.head_norms",                     GA_HF_BOOL,  "true"},
     {"attention_bias",          NULL,                                GA_HF_REFUSED, NULL},
-    {"attention_chunk_size",    NULL,                                GA_HF_ONLY,  "8192"},
-    {"floor_scale",             NULL,                                GA_HF_ONLY,  "8192"},
+    {"attention_chunk_size",    ".attention.sliding_window",         GA_HF_INT_OR_NULL, "8192"},
+    {"attn_temperature_tuning", NULL,                                GA_HF_BY_CODE, NULL},
+    {"attn_scale",              ".attention.temperature_scale",      GA_HF_FLOAT, "0.1"},
+    {"floor_scale",             ".attention.temperature_length",     GA_HF_INT,   "8192"},
     {0}};
 static const ga_hf_name llama4_names[] = {
     {"embed_tokens",                          "token_embd"},
@@ -382,6 +397,45 @@ static const ga_hf_key deepseek_v3_keys[] = {
     {"topk_method",             NULL,                                GA_HF_ONLY,  "\"noaux_tc\""},
     {"rope_interleave",         "ga.rope_interleave",                GA_HF_BOOL,  "true"},
     {0}};
+/* --- mistral4: deepseek_v3 with other scores, experts in stacks, and factors of queries by position --- */
+static const ga_hf_key mistral4_keys[] = {
+    {"q_lora_rank",             ".attention.q_lora_rank",            GA_HF_INT_OR_NONE, "1024"},
+    {"kv_lora_rank",            ".attention.kv_lora_rank",           GA_HF_INT,   "256"},
+    {"qk_nope_head_dim",        "ga.qk_nope_head_dim",               GA_HF_INT,   "64"},
+    {"head_dim",                ".attention.key_length",             GA_HF_INT,   NULL},
+    {"n_routed_experts",        ".expert_count",                     GA_HF_INT,   "128"},
+    {"num_experts_per_tok",     ".expert_used_count",                GA_HF_INT,   "4"},
+    {"moe_intermediate_size",   ".expert_feed_forward_length",       GA_HF_INT,   "2048"},
+    {"n_shared_experts",        ".expert_shared_count",              GA_HF_INT,   "1"},
+    {"rope.rope_type",          ".rope.scaling.type",                GA_HF_ROPE_TYPE, GA_HF_REQUIRED},
+    {"rope.original_max_position_embeddings", ".rope.scaling.original_context_length", GA_HF_INT, GA_HF_REQUIRED},
+    {"rope_parameters.llama_4_scaling_beta", ".attention.temperature_scale", GA_HF_FLOAT, GA_HF_REQUIRED},
+    {"rope_parameters.partial_rotary_factor", "ga.rope_fraction",    GA_HF_FRACTION, NULL},
+    DEEPSEEK("1048576", "\"softmax\"", "true", "1"),
+    {"rope_interleave",         "ga.rope_interleave",                GA_HF_BOOL,  "true"},
+    {0}};
+static const ga_hf_form mistral4_forms[] = {
+    {"layers.%.mlp.experts.gate_up_proj", "blk.%.ffn_gate_exps.weight", GA_HF_TAKE_FIRST},
+    {"layers.%.mlp.experts.gate_up_proj", "blk.%.ffn_up_exps.weight",   GA_HF_TAKE_SECOND},
+    {"layers.%.mlp.experts.down_proj",    "blk.%.ffn_down_exps.weight", GA_HF_TAKE_ALL},
+    {0}};
+/* --- glm4_moe_lite: deepseek_v3 with a list of the layers that have experts --- */
+static const ga_hf_key glm4_moe_lite_keys[] = {
+    {"rms_norm_eps",            ".attention.layer_norm_rms_epsilon", GA_HF_FLOAT, "1e-5"},
+    {"q_lora_rank",             ".attention.q_lora_rank",            GA_HF_INT_OR_NONE, "768"},
+    {"qk_nope_head_dim",        "ga.qk_nope_head_dim",               GA_HF_INT,   "192"},
+    {"v_head_dim",              ".attention.value_length",           GA_HF_INT,   "256"},
+    {"n_routed_experts",        ".expert_count",                     GA_HF_INT,   "64"},
+    {"num_experts_per_tok",     ".expert_used_count",                GA_HF_INT,   "4"},
+    {"moe_intermediate_size",   ".expert_feed_forward_length",       GA_HF_INT,   "1536"},
+    {"n_shared_experts",        ".expert_shared_count",              GA_HF_INT,   "1"},
+    {"mlp_layer_types",         ".leading_dense_block_count",        GA_HF_DENSE_FIRST, "1"},
+    DEEPSEEK("202752", "\"sigmoid\"", "true", "1.8"),
+    {"topk_method",             NULL,                                GA_HF_ONLY,  "\"noaux_tc\""},
+    {"rope_interleave",         "ga.rope_interleave",                GA_HF_BOOL,  "true"},
+    {"partial_rotary_factor",   NULL,                                GA_HF_ONLY,  "1"},
+    {"rope_parameters.partial_rotary_factor", NULL,                  GA_HF_ONLY,  "1"},
+    {0}};
 static const ga_hf_name deepseek_names[] = {
     DECODER_NAMES,
     EXPERT_NAMES,
@@ -397,9 +451,72 @@ static const ga_hf_name deepseek_names[] = {
     {"layers.%.post_attention_layernorm",          "blk.%.ffn_norm"},
     {0}};
 
+/* --- gemma4, text: heads of global layers, embeddings of layers, experts beside a feed-forward --- */
+static const ga_hf_key gemma4_keys[] = {
+    {"hidden_size",             ".embedding_length",                 GA_HF_INT,   "2304"},
+    {"num_hidden_layers",       ".block_count",                      GA_HF_INT,   "30"},
+    {"intermediate_size",       NULL,                                GA_HF_BY_CODE, NULL},
+    {"num_attention_heads",     ".attention.head_count",             GA_HF_INT,   "8"},
+    {"num_key_value_heads",     NULL,                                GA_HF_BY_CODE, NULL},
+    {"head_dim",                NULL,                                GA_HF_BY_CODE, NULL},
+    {"global_head_dim",         NULL,                                GA_HF_BY_CODE, NULL},
+    {"num_global_key_value_heads", NULL,                             GA_HF_BY_CODE, NULL},
+    {"per_layer_config",        NULL,                                GA_HF_BY_CODE, NULL},
+    {"use_double_wide_mlp",     NULL,                                GA_HF_BY_CODE, NULL},
+    {"enable_moe_block",        NULL,                                GA_HF_BY_CODE, NULL},
+    {"vocab_size_per_layer_input", NULL,                             GA_HF_BY_CODE, NULL},
+    {"attention_k_eq_v",        "ga.keys_are_values",                GA_HF_BOOL,  "false"},
+    {"num_kv_shared_layers",    ".attention.shared_kv_layers",       GA_HF_INT,   "0"},
+    {"hidden_size_per_layer_input", ".embedding_length_per_layer_input", GA_HF_INT_OR_NULL, "256"},
+    {"rms_norm_eps",            ".attention.layer_norm_rms_epsilon", GA_HF_FLOAT, "1e-6"},
+    {"max_position_embeddings", ".context_length",                   GA_HF_INT,   "131072"},
+    {"vocab_size",              ".vocab_size",                       GA_HF_INT,   "262144"},
+    {"sliding_window",          ".attention.sliding_window",         GA_HF_INT,   "512"},
+    {"layer_types",             ".attention.sliding_window_pattern", GA_HF_LAYER_TYPES, NULL},
+    {"rope_parameters.full_attention.rope_theta", ".rope.freq_base", GA_HF_FLOAT, "1000000"},
+    {"rope_parameters.full_attention.partial_rotary_factor", "ga.rope_proportion", GA_HF_FRACTION, GA_HF_REQUIRED},
+    {"rope_parameters.full_attention.rope_type", NULL,               GA_HF_ONLY,  "\"proportional\""},
+    {"rope_parameters.full_attention.factor", NULL,                  GA_HF_ONLY,  "1"},
+    {"rope_parameters.sliding_attention.rope_theta", ".rope.freq_base_swa", GA_HF_FLOAT, "10000"},
+    {"rope_parameters.sliding_attention.partial_rotary_factor", NULL, GA_HF_ONLY, "1"},
+    {"num_experts",             ".expert_count",                     GA_HF_INT_OR_NONE, NULL},
+    {"top_k_experts",           ".expert_used_count",                GA_HF_INT_OR_NONE, NULL},
+    {"moe_intermediate_size",   ".expert_feed_forward_length",       GA_HF_INT_OR_NONE, NULL},
+    {"final_logit_softcapping", ".final_logit_softcapping",          GA_HF_FLOAT_OR_NULL, "0"},
+    {"hidden_activation",       NULL,                                GA_HF_ONLY,  "\"gelu_pytorch_tanh\""},
+    {"attention_bias",          NULL,                                GA_HF_REFUSED, NULL},
+    {"use_bidirectional_attention", NULL,                            GA_HF_ONLY,  "\"vision\""},
+    {0}};
+static const ga_hf_name gemma4_names[] = {
+    DECODER_NAMES,
+    QK_NORM_NAMES,
+    {"layers.%.post_attention_layernorm",     "blk.%.post_attention_norm"},
+    {"layers.%.pre_feedforward_layernorm",    "blk.%.ffn_norm"},
+    {"layers.%.post_feedforward_layernorm",   "blk.%.post_ffw_norm"},
+    {"layers.%.pre_feedforward_layernorm_2",  "blk.%.pre_ffw_norm_2"},
+    {"layers.%.post_feedforward_layernorm_1", "blk.%.post_ffw_norm_1"},
+    {"layers.%.post_feedforward_layernorm_2", "blk.%.post_ffw_norm_2"},
+    {"layers.%.router.proj",                  "blk.%.ffn_gate_inp"},
+    {"layers.%.router.scale",                 "blk.%.ffn_gate_inp.scale"},
+    {"layers.%.router.per_expert_scale",      "blk.%.ffn_down_exps.scale"},
+    {"layers.%.layer_scalar",                 "blk.%.layer_output_scale.weight"},
+    {"embed_tokens_per_layer",                "per_layer_token_embd"},
+    {"per_layer_model_projection",            "per_layer_model_proj"},
+    {"per_layer_projection_norm",             "per_layer_proj_norm"},
+    {"layers.%.per_layer_input_gate",         "blk.%.inp_gate"},
+    {"layers.%.per_layer_projection",         "blk.%.proj"},
+    {"layers.%.post_per_layer_input_norm",    "blk.%.post_norm"},
+    {0}};
+static const ga_hf_form gemma4_forms[] = {
+    {"layers.%.experts.gate_up_proj", "blk.%.ffn_gate_exps.weight", GA_HF_TAKE_FIRST},
+    {"layers.%.experts.gate_up_proj", "blk.%.ffn_up_exps.weight",   GA_HF_TAKE_SECOND},
+    {"layers.%.experts.down_proj",    "blk.%.ffn_down_exps.weight", GA_HF_TAKE_ALL},
+    {0}};
+
 #define WHOLE ga_hf_rope_keys
 #define PART ga_hf_rope_part_keys
 #define NEOX_SIGMOID (GA_HF_NEOX | GA_HF_SIGMOID)
+#define NEOX_BY_LAYER (GA_HF_NEOX | GA_HF_BY_LAYER)
 #define NEOX_NTK (GA_HF_NEOX | GA_HF_NTK_ALPHA)
 static const ga_hf_arch archs[] = {
     {"mixtral", "llama", NULL, GA_HF_NEOX, mixtral_keys, WHOLE, mixtral_names, NULL},
@@ -408,15 +525,21 @@ static const ga_hf_arch archs[] = {
     {"olmoe", "olmoe", NULL, GA_HF_NEOX, olmoe_keys, WHOLE, qwen3_moe_names, NULL},
     {"gpt_oss", "gpt-oss", NULL, GA_HF_NEOX, gpt_oss_keys, WHOLE, gpt_oss_names, gpt_oss_forms},
     {"granitemoe", "granitemoe", NULL, GA_HF_NEOX, granitemoe_keys, WHOLE, granitemoe_names, granitemoe_forms},
+    {"granitemoeshared", "granitemoe", NULL, GA_HF_NEOX, granitemoeshared_keys, WHOLE, granitemoe_names,
+     granitemoe_forms},
     {"glm4_moe", "glm4moe", NULL, NEOX_SIGMOID, glm4_moe_keys, PART, glm4_moe_names, choice_bias_forms},
     {"dots1", "dots1", NULL, NEOX_SIGMOID, dots1_keys, WHOLE, dots1_names, choice_bias_forms},
     {"ernie4_5_moe", "ernie4_5-moe", NULL, 0, ernie4_5_moe_keys, WHOLE, dots1_names, ernie4_5_moe_forms},
     {"hunyuan_v1_moe", "hunyuan-moe", NULL, NEOX_NTK, hunyuan_moe_keys, NULL, hunyuan_moe_names, NULL},
     {"llama4_text", "llama4", NULL, 0, llama4_keys, WHOLE, llama4_names, llama4_forms},
     {"llama4", "llama4", "text_config", 0, llama4_keys, WHOLE, llama4_names, llama4_forms},
+    {"gemma4_text", "gemma4", NULL, NEOX_BY_LAYER, gemma4_keys, NULL, gemma4_names, gemma4_forms},
+    {"gemma4", "gemma4", "text_config", NEOX_BY_LAYER, gemma4_keys, NULL, gemma4_names, gemma4_forms},
     {"minimax_m2", "minimax-m2", NULL, NEOX_SIGMOID, minimax_m2_keys, PART, minimax_m2_names, minimax_m2_forms},
     {"deepseek_v2", "deepseek2", NULL, 0, deepseek_v2_keys, NULL, deepseek_names, NULL},
     {"deepseek_v3", "deepseek2", NULL, 0, deepseek_v3_keys, NULL, deepseek_names, choice_bias_forms},
+    {"mistral4", "mistral4", NULL, 0, mistral4_keys, NULL, deepseek_names, mistral4_forms},
+    {"glm4_moe_lite", "deepseek2", NULL, 0, glm4_moe_lite_keys, NULL, deepseek_names, choice_bias_forms},
     {"kimi_k2", "deepseek2", NULL, 0, deepseek_v3_keys, NULL, deepseek_names, choice_bias_forms},
 };
 /* clang-format on */

@@ -9,7 +9,7 @@
 #include "text/json_io.h"
 
 static const ga_part rope_rows[] = {
-    {"rope_type", GA_PART_READ, "default, linear, yarn, llama3 or longrope", NULL},
+    {"rope_type", GA_PART_READ, "default, linear, yarn, llama3 or longrope; of gemma4 proportional", NULL},
     {"type", GA_PART_READ, "the older name of rope_type", NULL},
     {"factor", GA_PART_READ, "without a type: linear", NULL},
     {"rope_theta", GA_PART_READ, NULL, NULL},
@@ -23,9 +23,9 @@ static const ga_part rope_rows[] = {
     {"high_freq_factor", GA_PART_READ, NULL, NULL},
     {"short_factor", GA_PART_READ, NULL, NULL},
     {"long_factor", GA_PART_READ, NULL, NULL},
-    {"mscale", GA_PART_READ, "of deepseek_v2 and deepseek_v3; of ministral3: 1; else refused", NULL},
-    {"mscale_all_dim", GA_PART_READ, "of deepseek_v2 and deepseek_v3; of ministral3: 1; else refused", NULL},
-    {"llama_4_scaling_beta", GA_PART_READ, "of ministral3", NULL},
+    {"mscale", GA_PART_READ, "of deepseek_v2 and its kin; of ministral3: 1; else refused", NULL},
+    {"mscale_all_dim", GA_PART_READ, "of deepseek_v2 and its kin; of ministral3: 1; else refused", NULL},
+    {"llama_4_scaling_beta", GA_PART_READ, "of ministral3 and mistral4", NULL},
     {"max_position_embeddings", GA_PART_IGNORED, "a copy of the model's own", NULL},
     {"finetuned", GA_PART_IGNORED, "a note about the training", NULL},
     {"truncate", GA_PART_READ, "of yarn: false does not round the bounds of its ramp to whole pairs", NULL},

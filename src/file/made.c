@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/compiler.h"
+#include "base/half.h"
 #include "base/status.h"
 
 /* Bytes that are made at once: enough for long reads, little beside a layer. */
@@ -35,10 +36,10 @@ static ga_status made_take_rows(const made_rows *r, const ga_model_tensor *sourc
 
 /* Reads columns as rows. each: bytes of an element; scratch: made_span(r) elements. */
 static ga_status take_columns(const made_rows *r, uint64_t each, uint8_t *scratch, uint8_t *out) {
-  const int64_t cols = r->made->source_rows, stride = r->made->source_cols;
+  const int64_t cols = r->made->taken, stride = r->made->source_cols;
   const uint64_t step = (uint64_t)r->made->step * each, row_bytes = (uint64_t)cols * each;
   for (int64_t c = 0; c < cols; c++) {
-    const uint64_t at = (uint64_t)((r->matrix * cols + c) * stride + made_first(r)) * each;
+    const uint64_t at = (uint64_t)((r->matrix * r->made->source_rows + c) * stride + made_first(r)) * each;
     GA_TRY(ga_model_file_read(r->file, r->source, at, scratch, (uint64_t)made_span(r) * each));
     for (int64_t i = 0; i < r->n; i++)
       memcpy(out + (uint64_t)i * row_bytes + (uint64_t)c * each, scratch + (uint64_t)i * step, each);
@@ -62,13 +63,54 @@ static ga_status take_mxfp4(const made_rows *r, uint8_t *scratch, uint8_t *out) 
   return GA_OK;
 }
 
+/* The scales of the matrix that a row of codes is of. */
+static const ga_model_tensor *e4m3_scales_of(const made_rows *r) {
+  const ga_made *made = r->made;
+  int32_t at = 0;
+  while (made->sources[at] != r->source) at++;
+  return made->sources[made->matrices + at];
+}
+
+static float scale_number(ga_dtype dtype, const uint8_t *bytes, int64_t i) {
+  uint16_t h;
+  float f;
+  if (dtype == GA_F32) {
+    memcpy(&f, bytes + 4 * i, sizeof f);
+    return f;
+  }
+  memcpy(&h, bytes + 2 * i, sizeof h);
+  return dtype == GA_F16 ? ga_f16_to_f32(h) : ga_bf16_to_f32(h);
+}
+
+/* Reads rows of codes as bf16. scratch: r->n rows of codes, then the matrix's scales. */
+static ga_status take_e4m3(const made_rows *r, uint8_t *scratch, uint8_t *out) {
+  const ga_model_tensor *scales = e4m3_scales_of(r);
+  const int64_t cols = r->made->source_cols, rows = r->made->source_rows, first = made_first(r);
+  uint8_t *codes = scratch, *numbers = scratch + (uint64_t)(r->n * cols);
+  int64_t n = 1;
+  for (int32_t i = 0; i < scales->view.n_dims; i++) n *= scales->view.dim[i];
+  const bool by_row = n == rows && scales->view.dim[0] == rows, is_one = n == 1;
+  const int64_t along = ga_div_up(cols, GA_MADE_BLOCK);
+  GA_TRY(made_take_rows(r, r->source, (uint64_t)cols, NULL, codes));
+  GA_TRY(ga_model_file_read(r->file, scales, 0, numbers, scales->bytes));
+  for (int64_t i = 0; i < r->n; i++)
+    for (int64_t c = 0; c < cols; c++) {
+      const int64_t row = first + i, at = is_one ? 0 : by_row ? row : row / GA_MADE_BLOCK * along + c / GA_MADE_BLOCK;
+      const float scale = scale_number(scales->view.dtype, numbers, at);
+      const ga_bf16 value = ga_f32_to_bf16(ga_e4m3_to_f32(codes[i * cols + c]) * scale);
+      memcpy(out + 2 * (i * cols + c), &value, sizeof value);
+    }
+  return GA_OK;
+}
+
 /* Bytes of memory that making r->n rows of row_bytes takes beside them. */
 static uint64_t scratch_of(const made_rows *r, uint64_t row_bytes) {
   const uint64_t span = (uint64_t)made_span(r);
   switch (r->made->order) {
   case GA_MADE_ROWS: return r->made->step == 1 ? 0 : span * row_bytes;
-  case GA_MADE_COLUMNS: return span * row_bytes / (uint64_t)r->made->source_rows;
+  case GA_MADE_COLUMNS: return span * row_bytes / (uint64_t)r->made->taken;
   case GA_MADE_MXFP4: return (span + (uint64_t)r->n) * row_bytes;
+  case GA_MADE_E4M3: return (uint64_t)r->n * row_bytes / 2 + e4m3_scales_of(r)->bytes;
   }
   return 0;
 }
@@ -76,8 +118,9 @@ static uint64_t scratch_of(const made_rows *r, uint64_t row_bytes) {
 static ga_status made_make_rows(const made_rows *r, uint64_t row_bytes, uint8_t *scratch, uint8_t *out) {
   switch (r->made->order) {
   case GA_MADE_ROWS: return made_take_rows(r, r->source, row_bytes, scratch, out);
-  case GA_MADE_COLUMNS: return take_columns(r, row_bytes / (uint64_t)r->made->source_rows, scratch, out);
+  case GA_MADE_COLUMNS: return take_columns(r, row_bytes / (uint64_t)r->made->taken, scratch, out);
   case GA_MADE_MXFP4: return take_mxfp4(r, scratch, out);
+  case GA_MADE_E4M3: return take_e4m3(r, scratch, out);
   }
   return ga_fail(GA_ERR_INTERNAL, "order %d of a made tensor", (int)r->made->order);
 }
@@ -99,7 +142,9 @@ ga_status ga_made_read(const ga_model_file *file, const ga_model_tensor *tensor,
                        size_t bytes) {
   const ga_made *made = &file->made[tensor->offset];
   const uint64_t row_bytes = tensor->bytes / (uint64_t)(made->matrices * made->rows);
-  const int64_t each = made->order == GA_MADE_MXFP4 ? made->matrices : made->matrices / made->n_sources;
+  const int64_t each = made->order == GA_MADE_MXFP4  ? made->matrices
+                       : made->order == GA_MADE_E4M3 ? 1
+                                                     : made->matrices / made->n_sources;
   const int64_t most = ga_max_i64(1, (int64_t)(PIECE / row_bytes));
   uint8_t *to = out;
   for (uint64_t at = offset, end = offset + bytes; at < end;) {

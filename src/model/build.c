@@ -36,6 +36,11 @@ static bool is_value(graph_builder *b, value_id x) {
 
 static int64_t value_cols(const graph_builder *b, value_id x) { return b->graph->values[x].cols; }
 
+/* A size of tensors of the layer that is built. */
+static int64_t dim_here(const graph_builder *b, weight_dim dim) {
+  return ga_weight_dim(&b->model->hparams, dim, b->layer);
+}
+
 /* Both have the same shape. */
 static bool same_shape(graph_builder *b, value_id x, value_id y, const char *what) {
   const ga_value *v = b->graph->values;
@@ -47,8 +52,7 @@ static bool weight_fits(graph_builder *b, weight_id w, int64_t cols) {
   return require(b, ga_arch_has_weight(&b->model->hparams, w, b->layer),
                  "has a weight that the architecture does not list") &&
          require(b, !weight_is_stack(ga_weight_specs[w].kind), "has a stack of matrices, which ops alone take") &&
-         require(b, ga_weight_dim(&b->model->hparams, ga_weight_specs[w].cols) == cols,
-                 "has a weight of other columns than its input");
+         require(b, dim_here(b, ga_weight_specs[w].cols) == cols, "has a weight of other columns than its input");
 }
 
 static bool fits_or_none(graph_builder *b, weight_id w, int64_t cols) { return w == W_NONE || weight_fits(b, w, cols); }
@@ -102,7 +106,7 @@ weight_id build_if_present(const graph_builder *b, weight_id id) {
 }
 
 value_id build_embed(graph_builder *b, weight_id table, embed_ids ids, float scale) {
-  const int64_t width = b->model->hparams.width;
+  const int64_t width = dim_here(b, ga_weight_specs[table].cols);
   if (!weight_fits(b, table, width)) return NO_VALUE;
   const node_embed as = {.table = weight_here(b, table), .ids = ids, .scale = scale};
   return append_node(b, (ga_node){.kind = NODE_EMBED, .as.embed = as}, ROWS_TOKENS, width);
@@ -124,6 +128,12 @@ value_id build_rms_norm(graph_builder *b, value_id x, weight_id weight) {
       b, (node_norm){.x = x, .weight = weight_here(b, weight), .bias = weight_here(b, W_NONE), .form = GA_NORM_RMS});
 }
 
+value_id build_latent_norm(graph_builder *b, value_id x, weight_id weight) {
+  const value_id y = build_rms_norm(b, x, weight);
+  if (y != NO_VALUE) b->graph->nodes[b->graph->values[y].producer].as.norm.eps = b->model->hparams.latent_eps;
+  return y;
+}
+
 value_id build_layer_norm(graph_builder *b, value_id x, weight_id weight, weight_id bias) {
   if (!is_value(b, x) || !weight_fits(b, weight, value_cols(b, x)) || !fits_or_none(b, bias, value_cols(b, x)))
     return NO_VALUE;
@@ -131,16 +141,28 @@ value_id build_layer_norm(graph_builder *b, value_id x, weight_id weight, weight
       b, (node_norm){.x = x, .weight = weight_here(b, weight), .bias = weight_here(b, bias), .form = GA_NORM_LAYER});
 }
 
+value_id build_group_norm(graph_builder *b, value_id x, weight_id weight) {
+  const int64_t cols = dim_here(b, ga_weight_specs[weight].cols);
+  if (!is_value(b, x) || !weight_fits(b, weight, cols) ||
+      !require(b, cols > 0 && value_cols(b, x) % cols == 0, "norms no whole number of groups"))
+    return NO_VALUE;
+  return append_norm(b, (node_norm){.x = x,
+                                    .weight = weight_here(b, weight),
+                                    .bias = weight_here(b, W_NONE),
+                                    .form = GA_NORM_RMS,
+                                    .heads = (int32_t)(value_cols(b, x) / cols)});
+}
+
 /* Heads that x consists of; 0 after a failure. */
 static int32_t heads_in_rows(graph_builder *b, value_id x) {
-  const int32_t dim = b->model->hparams.head_dim;
+  const int64_t dim = dim_here(b, DIM_HEAD);
   if (!is_value(b, x) || !require(b, value_cols(b, x) % dim == 0, "works on no whole number of heads")) return 0;
   return (int32_t)(value_cols(b, x) / dim);
 }
 
 value_id build_head_norm(graph_builder *b, value_id x, weight_id weight) {
   const int32_t heads = heads_in_rows(b, x);
-  if (!heads || !fits_or_none(b, weight, b->model->hparams.head_dim)) return NO_VALUE;
+  if (!heads || !fits_or_none(b, weight, dim_here(b, DIM_HEAD))) return NO_VALUE;
   return append_norm(b, (node_norm){.x = x,
                                     .weight = weight_here(b, weight),
                                     .bias = weight_here(b, W_NONE),
@@ -172,7 +194,7 @@ value_id build_linear(graph_builder *b, value_id x, weight_id w, weight_id bias)
 
 value_id build_scaled_linear(graph_builder *b, value_id x, weight_id w, weight_id bias, float scale) {
   if (!is_value(b, x) || !weight_fits(b, w, value_cols(b, x))) return NO_VALUE;
-  const int64_t rows = ga_weight_dim(&b->model->hparams, ga_weight_specs[w].rows);
+  const int64_t rows = dim_here(b, ga_weight_specs[w].rows);
   if (!fits_or_none(b, bias, rows)) return NO_VALUE;
   const node_linear as = {.x = x, .weight = weight_here(b, w), .bias = weight_here(b, bias), .scale = scale};
   return append_node(b, (ga_node){.kind = NODE_LINEAR, .as.linear = as}, b->graph->values[x].rows, rows);
@@ -180,7 +202,46 @@ value_id build_scaled_linear(graph_builder *b, value_id x, weight_id w, weight_i
 
 value_id build_scale(graph_builder *b, value_id x, float scale) {
   if (!is_value(b, x)) return NO_VALUE;
-  return append_like(b, (ga_node){.kind = NODE_SCALE, .as.scale = {.x = x, .scale = scale}}, x);
+  const node_scale as = {.x = x, .b = NO_VALUE, .factors = NO_VALUE, .scale = scale};
+  return append_like(b, (ga_node){.kind = NODE_SCALE, .as.scale = as}, x);
+}
+
+value_id build_scaled_add(graph_builder *b, value_id x, value_id factors, value_id added) {
+  if (!is_value(b, x) || !is_value(b, factors) ||
+      !require(b, value_cols(b, factors) == 1 && b->graph->values[factors].rows == b->graph->values[x].rows,
+               "has other factors than one for each row") ||
+      (added != NO_VALUE && !same_shape(b, x, added, "adds rows of two shapes")))
+    return NO_VALUE;
+  const node_scale as = {.x = x, .b = added, .factors = factors, .scale = 1};
+  return append_like(b, (ga_node){.kind = NODE_SCALE, .as.scale = as}, x);
+}
+
+value_id build_scale_by_position(graph_builder *b, value_id x) {
+  if (!is_value(b, x) || !require(b, b->graph->values[x].rows == ROWS_TOKENS && b->model->hparams.temperature.length,
+                                  "scales rows without positions, or without a rule for them"))
+    return NO_VALUE;
+  const node_scale as = {.x = x, .b = NO_VALUE, .factors = NO_VALUE, .by_position = true, .scale = 1};
+  return append_like(b, (ga_node){.kind = NODE_SCALE, .as.scale = as}, x);
+}
+
+/* Reads the file's tensor of one number. */
+static ga_status read_stored_number(const graph_builder *b, weight_id id, float *out) {
+  char name[GA_WEIGHT_NAME_BYTES];
+  unsigned char raw[sizeof(double)];
+  const ga_model_tensor *t = ga_model_file_find(b->model->file, ga_weight_name(id, b->layer, name));
+  GA_REQUIRE(t, GA_ERR_FORMAT, "tensor %s is missing; %s needs it", name, b->model->hparams.arch->name);
+  GA_REQUIRE(t->view.n_dims == 1 && t->view.dim[0] == 1 && t->bytes <= sizeof raw, GA_ERR_SHAPE,
+             "%s has %d dimensions and %llu bytes; must be one number", name, t->view.n_dims,
+             (unsigned long long)t->bytes);
+  GA_TRY(ga_model_file_read(b->model->file, t, 0, raw, t->bytes));
+  return ga_vector_to_f32(t, raw, 0, out);
+}
+
+value_id build_stored_scale(graph_builder *b, value_id x, weight_id scale) {
+  float s = 1;
+  if (!is_value(b, x) || !weight_fits(b, scale, 1)) return NO_VALUE;
+  b->status = read_stored_number(b, scale, &s);
+  return b->status == GA_OK ? build_scale(b, x, s) : NO_VALUE;
 }
 
 value_id build_act(graph_builder *b, int32_t act, value_id x) {
@@ -201,22 +262,44 @@ static bool has_memory_here(graph_builder *b, memory_form form) {
                                       : "has an op with pages, and the layer has none");
 }
 
-static value_id append_attention(graph_builder *b, node_attention as) {
+/* q, k and v have the columns of the layer's heads. Without k and v an earlier layer with like heads has a memory. */
+static bool attention_fits(graph_builder *b, const node_attention *as) {
   const ga_hparams *p = &b->model->hparams;
-  if (!is_value(b, as.q) || !is_value(b, as.k) || !is_value(b, as.v) ||
-      !require(b, value_cols(b, as.q) == ga_weight_dim(p, DIM_Q), "has a q of other columns than its heads") ||
-      !require(b, value_cols(b, as.k) == ga_weight_dim(p, DIM_K) && value_cols(b, as.v) == ga_weight_dim(p, DIM_V),
-               "has a k or v of other columns than the layer's memory"))
-    return NO_VALUE;
-  if (as.has_memory && !has_memory_here(b, MEMORY_PAGES)) return NO_VALUE;
-  as.scale = p->attn_scale;
-  return append_node(b, (ga_node){.kind = NODE_ATTENTION, .as.attention = as}, ROWS_TOKENS, ga_weight_dim(p, DIM_O));
+  if (!is_value(b, as->q) ||
+      !require(b, value_cols(b, as->q) == dim_here(b, DIM_Q), "has a q of other columns than its heads"))
+    return false;
+  if (as->k == NO_VALUE) {
+    const int32_t from = ga_kv_layer(p, b->layer);
+    return require(b,
+                   as->v == NO_VALUE && from >= 0 && from < b->layer && memory_layer_has(p, from, MEMORY_PAGES) &&
+                       p->is_local[from] == p->is_local[b->layer],
+                   "reads the memory of no earlier layer with like heads");
+  }
+  return is_value(b, as->k) && is_value(b, as->v) &&
+         require(b, value_cols(b, as->k) == dim_here(b, DIM_K) && value_cols(b, as->v) == dim_here(b, DIM_V),
+                 "has a k or v of other columns than the layer's memory") &&
+         (!as->has_memory || has_memory_here(b, MEMORY_PAGES));
 }
 
-value_id build_attention(graph_builder *b, value_id q, value_id k, value_id v, int32_t window) {
+static value_id append_attention(graph_builder *b, node_attention as) {
+  if (!attention_fits(b, &as)) return NO_VALUE;
+  as.scale = b->model->hparams.attn_scale;
+  return append_node(b, (ga_node){.kind = NODE_ATTENTION, .as.attention = as}, ROWS_TOKENS, dim_here(b, DIM_O));
+}
+
+/* Attention to a memory: of the layer, or of an earlier one where k and v are NO_VALUE. */
+static value_id append_causal(graph_builder *b, value_id q, value_id k, value_id v, int32_t window) {
   const weight_ref sinks = weight_here(b, b->model->hparams.has_sinks ? W_SINKS : W_NONE);
   return append_attention(
       b, (node_attention){.q = q, .k = k, .v = v, .window = window, .has_memory = true, .sinks = sinks});
+}
+
+value_id build_attention(graph_builder *b, value_id q, value_id k, value_id v, int32_t window) {
+  return append_causal(b, q, k, v, window);
+}
+
+value_id build_attention_shared(graph_builder *b, value_id q, int32_t window) {
+  return append_causal(b, q, NO_VALUE, NO_VALUE, window);
 }
 
 value_id build_attention_bidirectional(graph_builder *b, value_id q, value_id k, value_id v, int32_t window,
@@ -232,7 +315,10 @@ value_id build_route(graph_builder *b, value_id x, weight_id bias) {
       !require(b, b->graph->values[x].rows == ROWS_TOKENS, "chooses experts for some tokens alone") ||
       !fits_or_none(b, bias, p->n_experts))
     return NO_VALUE;
-  const node_route as = {.kind = ROUTE_EXPERTS, .x = x, .bias = weight_here(b, bias)};
+  const node_route as = {.kind = ROUTE_EXPERTS,
+                         .x = x,
+                         .bias = weight_here(b, bias),
+                         .expert_scale = weight_here(b, build_if_present(b, W_EXPERT_SCALE))};
   b->graph->n_chosen = p->n_experts_used;
   return append_node(b, (ga_node){.kind = NODE_ROUTE, .as.route = as}, ROWS_TOKENS,
                      graph_route_words(p->n_experts, p->n_experts_used));
@@ -242,7 +328,8 @@ value_id build_gate(graph_builder *b, value_id x) {
   if (!is_value(b, x) || !require(b, value_cols(b, x) == 1, "has a gate of more columns than one") ||
       !require(b, b->graph->values[x].rows == ROWS_TOKENS, "has a gate of some tokens alone"))
     return NO_VALUE;
-  const node_route as = {.kind = ROUTE_GATE, .x = x, .bias = weight_here(b, W_NONE)};
+  const weight_ref none = weight_here(b, W_NONE);
+  const node_route as = {.kind = ROUTE_GATE, .x = x, .bias = none, .expert_scale = none};
   return append_node(b, (ga_node){.kind = NODE_ROUTE, .as.route = as}, ROWS_TOKENS, graph_route_words(1, 1));
 }
 
@@ -250,8 +337,7 @@ value_id build_gate(graph_builder *b, value_id x) {
 static bool stack_fits(graph_builder *b, weight_id w, int64_t cols) {
   return require(b, ga_arch_has_weight(&b->model->hparams, w, b->layer) && ga_weight_specs[w].kind == KIND_STACK,
                  "has experts of a tensor that is no stack of the architecture") &&
-         require(b, ga_weight_dim(&b->model->hparams, ga_weight_specs[w].cols) == cols,
-                 "has experts of other columns than their input");
+         require(b, dim_here(b, ga_weight_specs[w].cols) == cols, "has experts of other columns than their input");
 }
 
 static bool is_route(const graph_builder *b, value_id v, route_kind kind) {
@@ -282,16 +368,14 @@ value_id build_expert_in(graph_builder *b, value_id x, value_id route, int32_t a
                              .act = act};
   if (!require(b, (as.gate_bias.id == W_NONE) == (as.up_bias.id == W_NONE), "has one of two biases of experts"))
     return NO_VALUE;
-  return append_node(b, (ga_node){.kind = NODE_EXPERT_IN, .as.expert_in = as}, ROWS_CHOSEN,
-                     ga_weight_dim(&b->model->hparams, DIM_EXPERT_FF));
+  return append_node(b, (ga_node){.kind = NODE_EXPERT_IN, .as.expert_in = as}, ROWS_CHOSEN, dim_here(b, DIM_EXPERT_FF));
 }
 
 value_id build_expert_out(graph_builder *b, value_id x, value_id route) {
   if (!takes_route(b, x, ROWS_CHOSEN, route) || !stack_fits(b, W_DOWN_EXPERTS, value_cols(b, x))) return NO_VALUE;
   const node_expert_out as = {
       .x = x, .route = route, .down = weight_here(b, W_DOWN_EXPERTS), .bias = expert_bias(b, W_DOWN_EXPERTS_B)};
-  return append_node(b, (ga_node){.kind = NODE_EXPERT_OUT, .as.expert_out = as}, ROWS_TOKENS,
-                     ga_weight_dim(&b->model->hparams, DIM_WIDTH));
+  return append_node(b, (ga_node){.kind = NODE_EXPERT_OUT, .as.expert_out = as}, ROWS_TOKENS, dim_here(b, DIM_WIDTH));
 }
 
 value_id build_gated_linear(graph_builder *b, value_id x, value_id gate, weight_id w) {
@@ -301,13 +385,13 @@ value_id build_gated_linear(graph_builder *b, value_id x, value_id gate, weight_
       !require(b, b->graph->values[x].rows == ROWS_TOKENS, "has a gated product of some tokens alone") ||
       !require(b, ga_arch_has_weight(p, w, b->layer) && ga_weight_specs[w].kind == KIND_MATRIX,
                "has a gated product by no matrix of the architecture") ||
-      !require(b, ga_weight_dim(p, ga_weight_specs[w].cols) == value_cols(b, x),
+      !require(b, dim_here(b, ga_weight_specs[w].cols) == value_cols(b, x),
                "has a gated product of other columns than its input"))
     return NO_VALUE;
   const node_expert_out as = {
       .kind = ROUTE_GATE, .x = x, .route = gate, .down = weight_here(b, w), .bias = weight_here(b, W_NONE)};
   return append_node(b, (ga_node){.kind = NODE_EXPERT_OUT, .as.expert_out = as}, ROWS_TOKENS,
-                     ga_weight_dim(p, ga_weight_specs[w].rows));
+                     dim_here(b, ga_weight_specs[w].rows));
 }
 
 /* Copies inputs and weights into the node, and checks that all are there. */
@@ -362,7 +446,7 @@ void build_result(graph_builder *b, value_id x, ga_pooling pooling) {
 /* --- graphs --- */
 
 ga_status graph_create(const ga_model *model, ga_model_graph **out) {
-  graph_builder b = {.model = model, .layer = -1};
+  graph_builder b = {.model = model, .layer = -1, .layer_values = NO_VALUE};
   void *p;
   *out = NULL;
   GA_TRY(ga_mem_zalloc(1, sizeof(ga_model_graph), "graph", &p));

@@ -12,6 +12,7 @@ typedef struct graph_builder {
   ga_model_graph *graph;
   int32_t layer;                 /* layer of the nodes that are added next; -1 before the layers, n_layers after them */
   int32_t node_room, value_room; /* allocated sizes of graph->nodes and graph->values */
+  value_id layer_values;         /* values that all layers read, if the architecture has such; NO_VALUE: none */
   ga_status status;
 } graph_builder;
 
@@ -23,8 +24,12 @@ value_id build_embed(graph_builder *b, weight_id table, embed_ids ids, float sca
 value_id build_add(graph_builder *b, value_id a, value_id c);
 /* Divides each row of x by its root mean square and multiplies it by the weight. */
 value_id build_rms_norm(graph_builder *b, value_id x, weight_id weight);
+/* The same, with the epsilon of the norms of latent vectors. */
+value_id build_latent_norm(graph_builder *b, value_id x, weight_id weight);
 /* Normalises each row of x to mean 0 and variance 1, then applies weight and bias. */
 value_id build_layer_norm(graph_builder *b, value_id x, weight_id weight, weight_id bias);
+/* Applies the RMS norm to each group of columns of x, which are as many as the weights that all groups share. */
+value_id build_group_norm(graph_builder *b, value_id x, weight_id weight);
 /* Applies the RMS norm to each head of x [T, heads * D]; all heads share the weights [D], W_NONE: 1. */
 value_id build_head_norm(graph_builder *b, value_id x, weight_id weight);
 /* Applies the layer norm to each head of x [T, heads * D]; each head has its own weights: [heads * D]. */
@@ -34,7 +39,13 @@ value_id build_linear(graph_builder *b, value_id x, weight_id w, weight_id bias)
 /* Multiplies by a matrix and a factor: y = scale * (w x) + bias. bias W_NONE: none. */
 value_id build_scaled_linear(graph_builder *b, value_id x, weight_id w, weight_id bias, float scale);
 value_id build_scale(graph_builder *b, value_id x, float scale); /* Multiplies by a factor: y = scale * x. */
-value_id build_act(graph_builder *b, int32_t act, value_id x);   /* Applies an activation (ga_act_kind): y = act(x). */
+/* Multiplies rows by factors [rows of x, 1], and adds to b: y = factor * x + b. b NO_VALUE: nothing is added. */
+value_id build_scaled_add(graph_builder *b, value_id x, value_id factors, value_id added);
+/* Multiplies the rows of x [T, ...] by the factors of hparams.temperature for the tokens' positions. */
+value_id build_scale_by_position(graph_builder *b, value_id x);
+/* Multiplies by the file's tensor of one number: y = s * x. */
+value_id build_stored_scale(graph_builder *b, value_id x, weight_id scale);
+value_id build_act(graph_builder *b, int32_t act, value_id x); /* Applies an activation (ga_act_kind): y = act(x). */
 /* Applies a gated activation: y = act(gate) * x. */
 value_id build_gated_act(graph_builder *b, int32_t act, value_id gate, value_id x);
 /* Applies RoPE to the heads of x [T, heads * D]. is_local: with the frequencies of local layers. */
@@ -42,12 +53,16 @@ value_id build_rope(graph_builder *b, value_id x, bool is_local);
 /* Appends k and v to the layer's memory, and computes o [T, Hq Dv], the causal attention of q to that memory. window:
  * number of last keys that a query sees; 0: all. */
 value_id build_attention(graph_builder *b, value_id q, value_id k, value_id v, int32_t window);
+/* Computes o [T, Hq Dv], the causal attention of q to the memory of the layer whose keys and values this layer reads
+ * (ga_hparams.kv_distance). */
+value_id build_attention_shared(graph_builder *b, value_id q, int32_t window);
 /* Computes o [T, Hq Dv], attention among the step's own tokens in both directions. window w: a token sees tokens at
  * distances below w on either side; 0: all. has_alibi: logits fall by the head's slope for each token of distance. */
 value_id build_attention_bidirectional(graph_builder *b, value_id q, value_id k, value_id v, int32_t window,
                                        bool has_alibi);
-/* Chooses the experts of each token by its logits x [T, n_experts], as hparams.router says. bias W_NONE: none. Returns
- * the route, which only nodes of experts read. */
+/* Chooses the experts of each token by its logits x [T, n_experts], as hparams.router says. bias W_NONE: none. The
+ * weights are multiplied by W_EXPERT_SCALE where the file has it. Returns the route, which only nodes of experts
+ * read. */
 value_id build_route(graph_builder *b, value_id x, weight_id bias);
 /* Returns a route of all tokens to one expert, whose weights are the sigmoids of x [T, 1]. */
 value_id build_gate(graph_builder *b, value_id x);

@@ -138,8 +138,8 @@ static ga_status check_invariant_product(const ga_exec *e, const ga_program *pro
   return GA_OK;
 }
 
-static ga_status check_invariant_attention(const ga_exec *e, int32_t context) {
-  ga_attn_desc d = exec_attn_desc(&e->model->hparams, 1, 1, context, e->kv->dtype);
+static ga_status check_invariant_attention(const ga_exec *e, int32_t layer, int32_t context) {
+  ga_attn_desc d = exec_attn_desc(&e->model->hparams, layer, 1, 1, context, e->kv->dtype);
   ga_plan *plan;
   d.flags |= GA_ATTN_INVARIANT;
   GA_TRY(ga_attn_plan(e->ctx, &d, &plan));
@@ -210,10 +210,10 @@ static ga_status check_invariant_experts(const ga_exec *e) {
   return GA_OK;
 }
 
-/* Layers have attention of one description: the first one is asked for. */
+/* Global layers have attention of one description, and so have local ones: the first of each is asked for. */
 ga_status exec_check_invariant(ga_exec *e, int32_t context) {
   const exec_program *p;
-  bool has_attention = false;
+  bool has_attention[2] = {false}; /* of global and of local layers */
   GA_TRY(program_for(e, 0, 0, &p));
   for (int32_t i = 0; i < p->program->n_launches; i++) {
     const launch *l = &p->program->launches[i];
@@ -221,9 +221,10 @@ ga_status exec_check_invariant(ga_exec *e, int32_t context) {
     const op_shape invariant = {.is_invariant = true, .max_kv = context, .kv_dtype = e->kv->dtype};
     if (l->kind == LAUNCH_OP) GA_TRY(plan_declared_op(e->model, e->ctx, &l->as.op.node, invariant));
     if (l->kind == LAUNCH_EXPERT_IN) GA_TRY(check_invariant_experts(e));
-    if (l->kind != LAUNCH_ATTENTION || !l->as.attention.node.has_memory || has_attention) continue;
-    GA_TRY(check_invariant_attention(e, context));
-    has_attention = true;
+    if (l->kind != LAUNCH_ATTENTION || !l->as.attention.node.has_memory) continue;
+    const bool is_local = e->model->hparams.is_local[l->layer];
+    if (!has_attention[is_local]) GA_TRY(check_invariant_attention(e, l->layer, context));
+    has_attention[is_local] = true;
   }
   return GA_OK;
 }

@@ -33,7 +33,16 @@ typedef struct ga_step {
   /* [n_seqs - n_decode + 1] index of the first token of each sequence after the first n_decode, counted from their
    * first token */
   const int32_t *q_start_prompts;
-  const int32_t *kv_len;    /* [n_seqs] tokens of each sequence after this step */
+  const int32_t *kv_len; /* [n_seqs] tokens of each sequence after this step */
+  /* [T] factor of each token's queries, of models with hparams.temperature; else NULL */
+  const float *q_factors;
+  /* Sequences cut at chunks, of models with hparams.chunk: pieces of the step's tokens, as the arrays above have
+   * sequences. Their lengths and units begin with the piece's chunk; the first n_decode pieces have one token each. */
+  struct ga_step_pieces {
+    int32_t n;      /* number of pieces */
+    int32_t max_kv; /* largest number of tokens from the beginning of a piece's chunk to its end */
+    const int32_t *q_start, *q_start_prompts, *kv_len, *page_table;
+  } pieces;
   int64_t page_stride;      /* elements between rows of a page_table */
   int32_t out_begin, n_out; /* rows whose logits are wanted, unless out_rows is set: [out_begin, out_begin + n_out) */
   const int32_t *out_rows;  /* NULL, or [n_out] rows whose logits are wanted, for steps of several tokens */
@@ -151,8 +160,9 @@ GA_NODISCARD ga_status exec_workspace(const ga_model *model, ga_ctx *ctx, const 
 /* Rounds up a sequence's length for a plan, so that a growing sequence has few plans and recordings. The exact lengths
  * are in ga_step.kv_len. */
 int64_t exec_rounded(int64_t n);
-/* Returns the description of attention over the pages of a KV cache. */
-ga_attn_desc exec_attn_desc(const ga_hparams *p, int32_t seqs, int32_t max_q, int64_t max_kv, ga_dtype kv);
+/* Returns the description of a layer's attention over the pages of a KV cache. */
+ga_attn_desc exec_attn_desc(const ga_hparams *p, int32_t layer, int32_t seqs, int32_t max_q, int64_t max_kv,
+                            ga_dtype kv);
 /* Returns the description of the choice of experts for so many tokens. */
 ga_route_desc exec_route_desc(const ga_hparams *p, ga_ctx *ctx, route_kind kind, int32_t tokens, int64_t logits_stride);
 /* Returns the description of products by w, the stack of the experts' matrices, or the only expert's matrix. */

@@ -19,8 +19,9 @@ static const float *rope_freq(const ga_exec *e, bool is_local) {
   return e->placement->rope_freq[is_local ? ROPE_LOCAL : e->is_long ? ROPE_LONG : ROPE_GLOBAL];
 }
 
-/* The layer's memory of a form, as the step's sequences have it. */
+/* The memory of a form that the layer reads, as the step's sequences have it. */
 static op_memory memory_of(const ga_exec *e, int32_t layer, memory_form form) {
+  layer = ga_kv_layer(&e->model->hparams, layer);
   const int32_t kind = e->kv->kinds.of_layer[layer][form];
   const ga_step_pages *units = &e->step->pages[kind];
   op_memory m = {.n_units = e->kv->n_units[kind],
@@ -33,8 +34,10 @@ static op_memory memory_of(const ga_exec *e, int32_t layer, memory_form form) {
 
 /* Scales follow the `codes` of heads of `dim` elements; NULL where the cache has none. */
 static float *scales_of_cache(const ga_exec *e, int32_t layer, void *codes, int32_t dim) {
+  const ga_hparams *p = &e->model->hparams;
   if (e->kv->dtype != GA_E4M3) return NULL;
-  return (float *)(void *)((uint8_t *)codes + kv_cache_slots(e->kv, layer) * e->model->hparams.n_kv_heads * dim);
+  return (float *)(void *)((uint8_t *)codes +
+                           kv_cache_slots(e->kv, ga_kv_layer(p, layer)) * ga_heads_of(p, layer).n_kv * dim);
 }
 
 static ga_status run_embed(const ga_exec *e, const launch *l) {
@@ -51,21 +54,23 @@ static ga_status run_embed(const ga_exec *e, const launch *l) {
                   NULL);
 }
 
-static ga_status add_values(const ga_exec *e, value_id x, value_id b, value_id y, int64_t rows, float scale) {
+static ga_status add_values(const ga_exec *e, const launch_add *a, int64_t rows) {
   ga_add_desc d = GA_ADD_DESC_INIT;
   d.rows = rows;
-  d.width = exec_cols(e, y);
-  d.x_stride = exec_stride(e, x);
-  d.b_stride = b == NO_VALUE ? 0 : exec_stride(e, b);
-  d.y_stride = exec_stride(e, y);
-  d.scale = scale;
-  const ga_add_io io = {.x = exec_rows(e, x), .b = exec_rows(e, b), .y = exec_rows(e, y)};
+  d.width = exec_cols(e, a->y);
+  d.x_stride = exec_stride(e, a->x);
+  d.b_stride = a->b == NO_VALUE ? 0 : exec_stride(e, a->b);
+  d.y_stride = exec_stride(e, a->y);
+  d.scale = a->scale;
+  d.factor_stride = a->by_position ? 1 : a->factors == NO_VALUE ? 0 : exec_stride(e, a->factors);
+  const ga_add_io io = {.x = exec_rows(e, a->x),
+                        .b = exec_rows(e, a->b),
+                        .y = exec_rows(e, a->y),
+                        .factors = a->by_position ? e->step->q_factors : exec_rows(e, a->factors)};
   return ga_add(e->ctx, &d, &io, NULL);
 }
 
-static ga_status run_add(const ga_exec *e, const launch *l) {
-  return add_values(e, l->as.add.x, l->as.add.b, l->as.add.y, launch_rows(e, l), l->as.add.scale);
-}
+static ga_status run_add(const ga_exec *e, const launch *l) { return add_values(e, &l->as.add, launch_rows(e, l)); }
 
 /* Launches once for each head: rows of ga_norm share their weights. */
 static ga_status run_norm_by_head(const ga_exec *e, const launch *l) {
@@ -166,20 +171,22 @@ static ga_status run_act(const ga_exec *e, const launch *l) {
 
 /* Copies x to y where a launch that works in place has to leave x as it is. */
 static ga_status copy_unless_same(const ga_exec *e, value_id x, value_id y, int64_t rows) {
-  return exec_rows(e, x) == exec_rows(e, y) ? GA_OK : add_values(e, x, NO_VALUE, y, rows, 1);
+  const launch_add copy = {.x = x, .b = NO_VALUE, .y = y, .factors = NO_VALUE, .scale = 1};
+  return exec_rows(e, x) == exec_rows(e, y) ? GA_OK : add_values(e, &copy, rows);
 }
 
 static ga_status run_rope(const ga_exec *e, const launch *l) {
   const node_rope *n = &l->as.rope.node;
   const value_id y = l->as.rope.y;
   const ga_hparams *p = &e->model->hparams;
+  const ga_heads heads = ga_heads_of(p, l->layer);
   ga_rope_desc d = GA_ROPE_DESC_INIT;
   GA_TRY(copy_unless_same(e, n->x, y, launch_rows(e, l)));
   d.tokens = launch_rows(e, l);
   d.x_stride = exec_stride(e, y);
   d.heads = n->heads;
-  d.head_dim = p->head_dim;
-  d.rot_dim = p->rot_dim;
+  d.head_dim = heads.dim;
+  d.rot_dim = heads.rot_dim;
   d.pairs = p->rope_pairs;
   d.magnitude = e->model->rope_magnitude[n->is_local ? ROPE_LOCAL : ROPE_GLOBAL];
   const ga_rope_io io = {.x = exec_rows(e, y), .positions = e->step->positions, .inv_freq = rope_freq(e, n->is_local)};
@@ -192,7 +199,7 @@ static ga_status run_store(const ga_exec *e, const launch *l) {
   const int32_t layer = l->layer;
   const op_memory memory = memory_of(e, layer, MEMORY_PAGES);
   const ga_kv_store_fused_desc d =
-      describe_store(e->model, e->running->program, s, kv->dtype, e->step->n_tokens, kv_cache_slots(kv, layer));
+      describe_store(e->model, e->running->program, s, layer, kv->dtype, e->step->n_tokens, kv_cache_slots(kv, layer));
   ga_kv_store_fused_io io = {.plain = {.k = exec_rows(e, s->k),
                                        .v = exec_rows(e, s->v),
                                        .slot = memory.slots,
@@ -288,15 +295,17 @@ ga_expert_gemm_desc exec_expert_desc(const ga_hparams *p, ga_ctx *ctx, route_kin
 
 int64_t exec_rounded(int64_t n) { return (int64_t)ga_round_up((size_t)n, 1024); }
 
-ga_attn_desc exec_attn_desc(const ga_hparams *p, int32_t seqs, int32_t max_q, int64_t max_kv, ga_dtype kv) {
+ga_attn_desc exec_attn_desc(const ga_hparams *p, int32_t layer, int32_t seqs, int32_t max_q, int64_t max_kv,
+                            ga_dtype kv) {
+  const ga_heads heads = ga_heads_of(p, layer);
   ga_attn_desc d = GA_ATTN_DESC_INIT;
   d.batch = seqs;
   d.max_q = max_q;
   d.max_kv = exec_rounded(max_kv);
   d.q_heads = p->n_heads;
-  d.kv_heads = p->n_kv_heads;
-  d.head_dim = p->head_dim;
-  d.v_dim = p->v_dim;
+  d.kv_heads = heads.n_kv;
+  d.head_dim = heads.dim;
+  d.v_dim = heads.v_dim;
   d.kv_dtype = (int32_t)kv;
   d.kv_scale_tokens = kv == GA_E4M3 ? 1 : 0;
   d.flags = GA_ATTN_CAUSAL | GA_ATTN_VARLEN | GA_ATTN_PAGED | GA_ATTN_KV_READY |
@@ -308,7 +317,24 @@ ga_attn_desc exec_attn_desc(const ga_hparams *p, int32_t seqs, int32_t max_q, in
   return d;
 }
 
-/* Some sequences of a step. */
+/* Sequences of a step, or its pieces cut at chunks. */
+typedef struct attn_set {
+  int32_t n, max_kv;
+  const int32_t *q_start, *q_start_prompts, *kv_len, *units;
+} attn_set;
+
+/* The sequences that a layer's attention has. */
+static attn_set attn_set_of(const ga_exec *e, int32_t layer) {
+  const ga_hparams *p = &e->model->hparams;
+  const ga_step *s = e->step;
+  if (p->chunk && p->is_local[layer])
+    return (attn_set){s->pieces.n,      s->pieces.max_kv,    s->pieces.q_start, s->pieces.q_start_prompts,
+                      s->pieces.kv_len, s->pieces.page_table};
+  return (attn_set){s->n_seqs,          s->max_kv, s->q_start,
+                    s->q_start_prompts, s->kv_len, memory_of(e, layer, MEMORY_PAGES).units};
+}
+
+/* Some sequences of a set. */
 typedef struct attn_part {
   int32_t first, n, max_q, token, n_tokens;
   const int32_t *q_start; /* [n + 1], from 0 */
@@ -316,7 +342,7 @@ typedef struct attn_part {
 
 /* n sequences from `first` on, of at most max_q new tokens each: the step's tokens [token, token + n_tokens). Rows may
  * read and write all of those, so that no others may be among them. */
-static ga_status run_attention_of(const ga_exec *e, const launch *l, const attn_part *part) {
+static ga_status run_attention_of(const ga_exec *e, const launch *l, const attn_set *set, const attn_part *part) {
   const node_attention *node = &l->as.attention.node;
   const value_id o = l->as.attention.y;
   const int32_t first = part->first, n = part->n, max_q = part->max_q;
@@ -325,7 +351,7 @@ static ga_status run_attention_of(const ga_exec *e, const launch *l, const attn_
   const ga_kv_cache *kv = e->kv;
   const op_memory memory = memory_of(e, l->layer, MEMORY_PAGES);
   void *keys = memory.tensors[MEMORY_KEYS], *values = memory.tensors[MEMORY_VALUES];
-  ga_attn_desc d = exec_attn_desc(p, n, max_q, step->max_kv, kv->dtype);
+  ga_attn_desc d = exec_attn_desc(p, l->layer, n, max_q, set->max_kv, kv->dtype);
   d.window = node->window;
   d.scale = node->scale;
   if (e->running->program->is_invariant) d.flags |= GA_ATTN_INVARIANT;
@@ -334,16 +360,16 @@ static ga_status run_attention_of(const ga_exec *e, const launch *l, const attn_
                    .v = values,
                    .o = exec_rows(e, o) + part->token * exec_stride(e, o),
                    .q_start = part->q_start,
-                   .kv_len = step->kv_len + first,
-                   .page_table =
-                       step->pages[kv->kinds.of_layer[l->layer][MEMORY_PAGES]].page_table + first * step->page_stride,
+                   .kv_len = set->kv_len + first,
+                   .page_table = set->units + first * step->page_stride,
                    .sinks = vector_at(e, node->sinks),
                    .q_tokens = part->n_tokens,
                    .page_table_stride = memory.stride};
-  io.q_stride = (ga_attn_strides){.token = exec_stride(e, node->q), .head = p->head_dim};
-  io.k_scale = io.v_scale = (ga_attn_scale){.batch = GA_KV_PAGE, .head = kv_cache_slots(kv, l->layer), .block = 1};
-  io.k_scale.data = scales_of_cache(e, l->layer, keys, p->head_dim);
-  io.v_scale.data = scales_of_cache(e, l->layer, values, p->v_dim);
+  io.q_stride = (ga_attn_strides){.token = exec_stride(e, node->q), .head = d.head_dim};
+  io.k_scale = io.v_scale =
+      (ga_attn_scale){.batch = GA_KV_PAGE, .head = kv_cache_slots(kv, ga_kv_layer(p, l->layer)), .block = 1};
+  io.k_scale.data = scales_of_cache(e, l->layer, keys, d.head_dim);
+  io.v_scale.data = scales_of_cache(e, l->layer, values, d.v_dim);
   return ga_attn(e->ctx, &d, &io, NULL);
 }
 
@@ -351,15 +377,16 @@ static ga_status run_attention_of(const ga_exec *e, const launch *l, const attn_
 static ga_status run_attention(const ga_exec *e, const launch *l) {
   const ga_step *step = e->step;
   if (!l->as.attention.node.has_memory) return run_attention_bidirectional(e, l);
-  const attn_part decodes = {.n = step->n_decode, .max_q = 1, .n_tokens = step->n_decode, .q_start = step->q_start};
+  const attn_set set = attn_set_of(e, l->layer);
+  const attn_part decodes = {.n = step->n_decode, .max_q = 1, .n_tokens = step->n_decode, .q_start = set.q_start};
   const attn_part prompts = {.first = step->n_decode,
-                             .n = step->n_seqs - step->n_decode,
+                             .n = set.n - step->n_decode,
                              .max_q = step->max_q,
                              .token = step->n_decode,
                              .n_tokens = step->n_tokens - step->n_decode,
-                             .q_start = step->q_start_prompts};
-  if (decodes.n) GA_TRY(run_attention_of(e, l, &decodes));
-  return prompts.n ? run_attention_of(e, l, &prompts) : GA_OK;
+                             .q_start = set.q_start_prompts};
+  if (decodes.n) GA_TRY(run_attention_of(e, l, &set, &decodes));
+  return prompts.n ? run_attention_of(e, l, &set, &prompts) : GA_OK;
 }
 
 /* Looks wanted rows up in x as in a table. */
@@ -417,6 +444,7 @@ static ga_status run_route(const ga_exec *e, const launch *l) {
   ga_route_io io = route_arrays(e, n->kind, l->as.route.y);
   io.logits = exec_rows(e, n->x);
   io.bias = vector_at(e, n->bias);
+  io.expert_scale = vector_at(e, n->expert_scale);
   return ga_route(e->ctx, &d, &io, NULL);
 }
 

@@ -34,12 +34,16 @@ int32_t node_input_places(ga_node *node, value_id *in[NODE_INPUTS]) {
     in[n++] = &node->as.act.x;
     if (node->as.act.gate != NO_VALUE) in[n++] = &node->as.act.gate;
     return n;
-  case NODE_SCALE: in[n++] = &node->as.scale.x; return n;
+  case NODE_SCALE:
+    in[n++] = &node->as.scale.x;
+    if (node->as.scale.b != NO_VALUE) in[n++] = &node->as.scale.b;
+    if (node->as.scale.factors != NO_VALUE) in[n++] = &node->as.scale.factors;
+    return n;
   case NODE_ROPE: in[n++] = &node->as.rope.x; return n;
   case NODE_ATTENTION:
     in[n++] = &node->as.attention.q;
-    in[n++] = &node->as.attention.k;
-    in[n++] = &node->as.attention.v;
+    if (node->as.attention.k != NO_VALUE) in[n++] = &node->as.attention.k;
+    if (node->as.attention.v != NO_VALUE) in[n++] = &node->as.attention.v;
     return n;
   case NODE_SLICE: in[n++] = &node->as.slice.x; return n;
   case NODE_WANTED: in[n++] = &node->as.wanted.x; return n;

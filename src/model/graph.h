@@ -37,7 +37,7 @@ typedef enum ga_node_kind {
   NODE_NORM,       /* y = RMS norm or layer norm of each row of x, or of each head of it */
   NODE_LINEAR,     /* y = scale W x + bias */
   NODE_ACT,        /* y = act(x), or act(gate) * x */
-  NODE_SCALE,      /* y = scale x */
+  NODE_SCALE,      /* y = scale f x + b, with a factor f for each row */
   NODE_ROPE,       /* y = heads of x rotated by their positions */
   NODE_ATTENTION,  /* y = attention(q, k, v) */
   NODE_SLICE,      /* y = columns [first, first + columns of y) of x */
@@ -82,8 +82,12 @@ typedef struct node_act {
   int32_t act;      /* activation, a ga_act_kind */
 } node_act;
 
+/* y = scale f x + b. The factor f of a row is an element of `factors`, or follows from the token's position. */
 typedef struct node_scale {
   value_id x;
+  value_id b;       /* NO_VALUE: nothing is added */
+  value_id factors; /* one column; NO_VALUE: the factors are 1, or follow from positions */
+  bool by_position; /* factors of hparams.temperature */
   float scale;
 } node_scale;
 
@@ -96,8 +100,8 @@ typedef struct node_rope {
 /* Attention. With has_memory, k and v of the step are appended to the layer's memory, and q attends causally to the
  * whole memory of its sequence. Without, q attends to k and v of the step's own tokens in both directions. */
 typedef struct node_attention {
-  value_id q, k, v;
-  int32_t window; /* a query sees keys at distances below this; 0: all keys */
+  value_id q, k, v; /* k and v NO_VALUE: q attends to the memory of an earlier layer (ga_hparams.kv_distance) */
+  int32_t window;   /* a query sees keys at distances below this; 0: all keys */
   float scale;
   bool has_memory;
   bool has_alibi;   /* logits fall by the head's slope for each token of distance */
@@ -126,8 +130,9 @@ typedef enum route_kind {
  * nodes of experts read it. */
 typedef struct node_route {
   route_kind kind;
-  value_id x;      /* logits [T, n_experts]; ROUTE_GATE: [T, 1] */
-  weight_ref bias; /* addends of scores, for the choice alone */
+  value_id x;              /* logits [T, n_experts]; ROUTE_GATE: [T, 1] */
+  weight_ref bias;         /* addends of scores, for the choice alone */
+  weight_ref expert_scale; /* factors of each expert's weights */
 } node_route;
 
 typedef struct node_expert_in {

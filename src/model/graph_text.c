@@ -78,11 +78,21 @@ static void put_act(line *l, int32_t act, value_id x, value_id gate) {
 }
 
 static void put_attention(line *l, const node_attention *n) {
-  put_format(l, "%s(%%%d, %%%d, %%%d)", n->has_memory ? "attention" : "attention_bidirectional", n->q, n->k, n->v);
+  if (n->k == NO_VALUE)
+    put_format(l, "attention(%%%d, memory of an earlier layer)", n->q);
+  else
+    put_format(l, "%s(%%%d, %%%d, %%%d)", n->has_memory ? "attention" : "attention_bidirectional", n->q, n->k, n->v);
   if (n->window) put_format(l, " window %d", n->window);
   if (n->has_alibi) put_format(l, " alibi");
   if (n->sinks.id != W_NONE) put_format(l, " sinks");
   put_format(l, " scale %g", (double)n->scale);
+}
+
+static void put_scaled(line *l, const node_scale *n) {
+  put_format(l, "scale(%%%d", n->x);
+  if (n->b != NO_VALUE) put_format(l, ", plus %%%d", n->b);
+  if (n->factors != NO_VALUE) put_format(l, ", factors %%%d", n->factors);
+  put_format(l, n->by_position ? ", factors by position) %g" : ") %g", (double)n->scale);
 }
 
 static void put_op(line *l, const node_op *n) {
@@ -96,6 +106,7 @@ static void put_op(line *l, const node_op *n) {
 static void put_route(line *l, const node_route *n) {
   put_format(l, n->kind == ROUTE_GATE ? "gate(%%%d" : "route(%%%d", n->x);
   put_weight_name(l, n->bias);
+  put_weight_name(l, n->expert_scale);
   put_format(l, ")");
 }
 
@@ -125,7 +136,7 @@ static void put_node(line *l, const ga_model_graph *g, const ga_node *node) {
   case NODE_NORM: put_norm(l, &node->as.norm); break;
   case NODE_LINEAR: put_linear(l, &node->as.linear); break;
   case NODE_ACT: put_act(l, node->as.act.act, node->as.act.x, node->as.act.gate); break;
-  case NODE_SCALE: put_format(l, "scale(%%%d) %g", node->as.scale.x, (double)node->as.scale.scale); break;
+  case NODE_SCALE: put_scaled(l, &node->as.scale); break;
   case NODE_ROPE: put_format(l, "%s(%%%d)", node->as.rope.is_local ? "rope_local" : "rope", node->as.rope.x); break;
   case NODE_ATTENTION: put_attention(l, &node->as.attention); break;
   case NODE_SLICE: put_format(l, "slice(%%%d) from %lld", node->as.slice.x, (long long)y->first); break;
@@ -207,6 +218,8 @@ static void put_launch(line *l, const ga_program *program, const launch *op) {
   case LAUNCH_ADD:
     put_format(l, op->as.add.b == NO_VALUE ? "%g %%%d" : "%g %%%d + %%%d", (double)op->as.add.scale, op->as.add.x,
                op->as.add.b);
+    if (op->as.add.factors != NO_VALUE) put_format(l, ", factors %%%d", op->as.add.factors);
+    if (op->as.add.by_position) put_format(l, ", factors by position");
     break;
   case LAUNCH_NORM:
     put_norm(l, &op->as.norm.node);

@@ -25,8 +25,8 @@ const char *hparams_key(const ga_hparams *p, const char *key, char text[GA_HPARA
   return text;
 }
 
-static ga_status read_int(const ga_model_file *file, const ga_hparams *p, const char *key, int64_t least, int64_t most,
-                          int32_t *out) {
+ga_status hparams_stated_int(const ga_model_file *file, const ga_hparams *p, const char *key, int64_t least,
+                             int64_t most, int32_t *out) {
   char text[GA_HPARAM_KEY_BYTES];
   int64_t v;
   GA_TRY(ga_model_file_int(file, hparams_key(p, key, text), least, most, &v));
@@ -90,6 +90,16 @@ ga_status hparams_vocab(const ga_model_file *file, ga_hparams *p) {
   return GA_OK;
 }
 
+ga_status hparams_head_dims(const ga_model_file *file, ga_hparams *p) {
+  char text[GA_HPARAM_KEY_BYTES];
+  GA_REQUIRE(p->n_heads <= p->width || ga_model_file_meta(file, hparams_key(p, "attention.key_length", text)),
+             GA_ERR_SHAPE, "%d heads share a width of %d; at most one each", p->n_heads, p->width);
+  GA_TRY(hparams_int(file, p, "attention.key_length", p->width / p->n_heads, 1, 1024, &p->head_dim));
+  GA_TRY(hparams_int(file, p, "attention.value_length", p->head_dim, 1, 1024, &p->v_dim));
+  p->attn_scale = 1.0f / sqrtf((float)p->head_dim);
+  return GA_OK;
+}
+
 static ga_status read_heads(const ga_model_file *file, ga_hparams *p) {
   GA_TRY(read_uniform(file, p, "attention.head_count", &p->n_heads));
   char text[GA_HPARAM_KEY_BYTES];
@@ -99,27 +109,28 @@ static ga_status read_heads(const ga_model_file *file, ga_hparams *p) {
     p->n_kv_heads = p->n_heads;
   GA_REQUIRE(p->n_heads % p->n_kv_heads == 0, GA_ERR_SHAPE, "%d heads over %d kv heads; must divide", p->n_heads,
              p->n_kv_heads);
-  GA_REQUIRE(p->n_heads <= p->width || ga_model_file_meta(file, hparams_key(p, "attention.key_length", text)),
-             GA_ERR_SHAPE, "%d heads share a width of %d; at most one each", p->n_heads, p->width);
-  GA_TRY(hparams_int(file, p, "attention.key_length", p->width / p->n_heads, 1, 1024, &p->head_dim));
-  return hparams_int(file, p, "attention.value_length", p->head_dim, 1, 1024, &p->v_dim);
+  return hparams_head_dims(file, p);
 }
 
-ga_status hparams_sizes(const ga_model_file *file, ga_hparams *p) {
-  GA_TRY(read_int(file, p, "block_count", 1, GA_MODEL_MAX_LAYERS, &p->n_layers));
-  GA_TRY(read_int(file, p, "embedding_length", 1, 1 << 20, &p->width));
-  GA_TRY(read_int(file, p, "feed_forward_length", 1, 1 << 22, &p->ff_width));
-  GA_TRY(read_int(file, p, "context_length", 1, 1 << 30, &p->context));
+ga_status hparams_model_sizes(const ga_model_file *file, ga_hparams *p) {
+  GA_TRY(hparams_stated_int(file, p, "block_count", 1, GA_MODEL_MAX_LAYERS, &p->n_layers));
+  GA_TRY(hparams_stated_int(file, p, "embedding_length", 1, 1 << 20, &p->width));
+  GA_TRY(hparams_stated_int(file, p, "context_length", 1, 1 << 30, &p->context));
   p->context_most = p->context_trained = p->context;
-  GA_TRY(read_heads(file, p));
   p->embed_scale = p->residual_scale = p->logit_scale = 1;
-  p->attn_scale = 1.0f / sqrtf((float)p->head_dim);
+  p->expert_step = 1;
   return GA_OK;
 }
 
+ga_status hparams_sizes(const ga_model_file *file, ga_hparams *p) {
+  GA_TRY(hparams_model_sizes(file, p));
+  GA_TRY(hparams_stated_int(file, p, "feed_forward_length", 1, 1 << 22, &p->ff_width));
+  return read_heads(file, p);
+}
+
 ga_status hparams_experts(const ga_model_file *file, ga_hparams *p) {
-  GA_TRY(read_int(file, p, "expert_count", 1, 1 << 14, &p->n_experts));
-  GA_TRY(read_int(file, p, "expert_used_count", 1, p->n_experts, &p->n_experts_used));
+  GA_TRY(hparams_stated_int(file, p, "expert_count", 1, 1 << 14, &p->n_experts));
+  GA_TRY(hparams_stated_int(file, p, "expert_used_count", 1, p->n_experts, &p->n_experts_used));
   return hparams_int(file, p, "expert_feed_forward_length", p->ff_width, 1, 1 << 22, &p->expert_ff_width);
 }
 
@@ -130,7 +141,7 @@ static ga_status read_router_scores(const ga_model_file *file, ga_hparams *p) {
   char text[GA_HPARAM_KEY_BYTES];
   int32_t of_file;
   if (!ga_model_file_meta(file, hparams_key(p, "expert_gating_func", text))) return GA_OK;
-  GA_TRY(read_int(file, p, "expert_gating_func", 1, (int64_t)GA_COUNT_OF(of_gguf) - 1, &of_file));
+  GA_TRY(hparams_stated_int(file, p, "expert_gating_func", 1, (int64_t)GA_COUNT_OF(of_gguf) - 1, &of_file));
   p->router.scores = of_gguf[of_file];
   return GA_OK;
 }
@@ -168,10 +179,26 @@ ga_status hparams_router(const ga_model_file *file, const ga_router *usual, ga_h
   return hparams_float(file, p, "expert_weights_scale", usual->scale, 1e-6, 1e6, &p->router.scale);
 }
 
+/* Layers without experts by their numbers (Qwen's mlp_only_layers). */
+static ga_status read_dense_layers(const ga_model_file *file, ga_hparams *p) {
+  static const char key[] = "ga.dense_layers";
+  const ga_meta *list;
+  GA_TRY(ga_model_file_array_or_null(file, key, GA_META_INTS, &list));
+  for (int64_t i = 0; list && i < ga_meta_count(list); i++) {
+    int64_t il;
+    GA_TRY(ga_meta_int(list, i, &il));
+    GA_REQUIRE(il >= 0 && il < p->n_layers, GA_ERR_FORMAT, "%s: element %lld is %lld; must be a layer, 0 to %d", key,
+               (long long)i, (long long)il, p->n_layers - 1);
+    p->is_dense[il] = true;
+  }
+  return GA_OK;
+}
+
 ga_status hparams_expert_layers(const ga_model_file *file, ga_hparams *p) {
   int32_t shared, predicted;
   GA_TRY(hparams_int(file, p, "leading_dense_block_count", 0, 0, p->n_layers, &p->n_dense_layers));
   GA_TRY(hparams_int(file, p, "interleave_moe_layer_step", 1, 1, GA_MODEL_MAX_LAYERS, &p->expert_step));
+  GA_TRY(read_dense_layers(file, p));
   GA_TRY(hparams_int(file, p, "expert_shared_count", 0, 0, 64, &shared));
   GA_TRY(hparams_int(file, p, "expert_shared_feed_forward_length", (int64_t)shared * p->expert_ff_width, 0, 1 << 22,
                      &p->shared_ff_width));

@@ -15,7 +15,7 @@ static const ga_model_tensor *unsplit_tensor(const ga_model *model, int32_t il) 
 
 static bool is_blocked(const ga_model_tensor *t) { return ga_dtype_info(t->view.dtype)->is_quant; }
 
-static int64_t unsplit_rows(const ga_hparams *p) { return p->n_heads * (ga_weight_dim(p, DIM_NOPE) + p->v_dim); }
+static int64_t unsplit_rows(const ga_hparams *p) { return p->n_heads * (ga_weight_dim(p, DIM_NOPE, 0) + p->v_dim); }
 
 static bool is_of_shape(const ga_hparams *p, const ga_model_tensor *t) {
   return t->view.n_dims == 2 && t->view.dim[0] == unsplit_rows(p) && t->view.dim[1] == p->kv_latent;
@@ -39,7 +39,7 @@ bool kv_split_describe(const ga_model *model, weight_id id, int32_t il, ga_model
   *out = *t;
   out->is_aligned = false; /* it lies nowhere in one piece */
   out->view.data = NULL;
-  out->view.n_dims = ga_weight_dims(p, id, out->view.dim);
+  out->view.n_dims = ga_weight_dims(p, id, il, out->view.dim);
   if (id == W_K_UP && is_blocked(t)) out->view.dtype = GA_F32;
   if (ga_dtype_bytes(out->view.dtype, out->view.dim[0] * out->view.dim[1] * out->view.dim[2], &bytes) != GA_OK)
     return false;
@@ -77,7 +77,7 @@ static ga_status to_f32(ga_ctx *cpu, const ga_model_tensor *t, const void *raw, 
 /* Splits `raw`, the rows of t in the type of `described` where it takes keys. */
 static void split_kv_rows(const ga_hparams *p, weight_id id, const ga_model_tensor *t, const ga_model_tensor *described,
                           const uint8_t *raw, uint8_t *dst) {
-  const int64_t nope = ga_weight_dim(p, DIM_NOPE), step = nope + p->v_dim;
+  const int64_t nope = ga_weight_dim(p, DIM_NOPE, 0), step = nope + p->v_dim;
   if (id == W_K_UP) {
     const size_t each = (size_t)ga_dtype_info(described->view.dtype)->block_bytes;
     transpose_heads(raw, p->n_heads, nope, p->kv_latent, step, each, dst);

@@ -109,7 +109,7 @@ static ga_mla_store_desc store_desc(const op_shape *s) {
   d.rot_dim = p->rot_dim;
   d.pairs = p->rope_pairs;
   d.kv_dtype = (int32_t)s->kv_dtype;
-  d.norm_eps = p->norm_eps;
+  d.norm_eps = p->latent_eps;
   return d;
 }
 

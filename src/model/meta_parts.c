@@ -10,6 +10,7 @@
 
 static const ga_part rope_rows[] = {
     {"*.rope.dimension_count", GA_PART_READ, NULL, NULL},
+    {"*.rope.dimension_count_swa", GA_PART_READ, "of gemma4: of layers with a window", NULL},
     {"*.rope.freq_base", GA_PART_READ, NULL, NULL},
     {"*.rope.freq_base_swa", GA_PART_READ, "of layers with a window", NULL},
     {"*.rope.scaling.type", GA_PART_READ, "none, linear, yarn, longrope; absent with a factor: linear", NULL},

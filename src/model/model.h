@@ -24,6 +24,21 @@ typedef struct ga_expert_act {
   bool weighs_input; /* a token's weights multiply the input of its experts, not their results */
 } ga_expert_act;
 
+/* Sizes of a layer's heads of attention. */
+typedef struct ga_heads {
+  int32_t n_kv;    /* number of heads of keys and values */
+  int32_t dim;     /* elements of a head of queries, and of keys */
+  int32_t v_dim;   /* elements of a head of values */
+  int32_t rot_dim; /* elements of a head to which RoPE is applied */
+} ga_heads;
+
+/* Factors of queries: 1 + scale * ln(1 + floor((position + offset) / length)). */
+typedef struct ga_temperature {
+  int32_t length; /* 0: queries have no factors */
+  int32_t offset;
+  float scale;
+} ga_temperature;
+
 typedef struct ga_hparams {
   const ga_arch_desc *arch;
   int32_t n_layers, width, ff_width, vocab;
@@ -36,17 +51,26 @@ typedef struct ga_hparams {
   /* Multi-head latent attention: elements of the latent vector from which all heads' keys and values are made, and of
    * the latent vector of queries. kv_latent 0: heads have keys and values; q_latent 0: queries have no latent vector */
   int32_t kv_latent, q_latent;
+  ga_heads local_heads;                   /* heads of local layers; dim 0: all layers have heads of the same sizes */
   int32_t rope_pairs;                     /* elements that RoPE rotates together, a ga_rope_pairs */
   int32_t window;                         /* tokens of the sliding window of local layers; 0 = none */
   bool is_local[GA_MODEL_MAX_LAYERS];     /* [layer] the layer's attention is limited to the sliding window */
   bool no_rope[GA_MODEL_MAX_LAYERS];      /* [layer] the layer has no RoPE */
   bool no_attention[GA_MODEL_MAX_LAYERS]; /* [layer] the layer has no keys and values */
-  int32_t pooling;                        /* encoders: how rows become one, a ga_pooling */
-  int32_t n_types;     /* rows of the table of token types that are read: 2 to score pairs of texts; 0 means 1 */
-  bool has_alibi;      /* attention has ALiBi: logits fall with distance, by a slope for each head */
-  bool has_head_norms; /* heads of q and k have layer norms, each with its own weights */
-  bool norms_heads;    /* heads of q and k that rotate are divided by their root mean square, without weights */
-  bool is_parallel;    /* attention and feed-forward of a layer both read the layer's input, and both are added to it */
+  /* [layer] the layer reads keys and values of the layer so many layers before it; 0: it has its own */
+  int16_t kv_distance[GA_MODEL_MAX_LAYERS];
+  int32_t layer_ff_width[GA_MODEL_MAX_LAYERS]; /* [layer] width of the layer's feed-forward; 0: ff_width */
+  /* Local layers attend within chunks: a query at position p sees keys from the largest multiple of this on. A multiple
+   * of the tokens of a page, and equal to `window`; 0: local layers have windows */
+  int32_t chunk;
+  ga_temperature temperature; /* factors of queries by position */
+  int32_t pooling;            /* encoders: how rows become one, a ga_pooling */
+  int32_t n_types;            /* rows of the table of token types that are read: 2 to score pairs of texts; 0 means 1 */
+  bool has_alibi;             /* attention has ALiBi: logits fall with distance, by a slope for each head */
+  bool has_head_norms;        /* heads of q and k have layer norms, each with its own weights */
+  bool norms_heads;           /* heads of q and k that rotate are divided by their root mean square, without weights */
+  bool is_parallel; /* attention and feed-forward of a layer both read the layer's input, and both are added to it */
+  float latent_eps; /* epsilon of the norms of latent vectors */
   float norm_eps, embed_scale, attn_scale, residual_scale, logit_scale;
   float attn_softcap, logit_softcap; /* soft-caps of attention's logits and of the output's; 0: none */
   /* YaRN that extends the context by factor f multiplies sine and cosine by (1 + 0.1 ln f) / (1 + 0.1 m ln f). m is
@@ -61,13 +85,26 @@ typedef struct ga_hparams {
   int32_t expert_ff_width; /* width of the feed-forward of each expert */
   int32_t shared_ff_width; /* width of the feed-forward that all tokens take beside their experts; 0: none */
   /* Layers before n_dense_layers have one feed-forward. From there on every expert_step-th layer has experts: those
-   * whose number, counted from 1, it divides. */
+   * whose number, counted from 1, it divides, but for those of is_dense. */
   int32_t n_dense_layers, expert_step;
+  bool is_dense[GA_MODEL_MAX_LAYERS];
   ga_router router; /* how experts are chosen */
   ga_expert_act expert_act;
-  bool has_sinks; /* each head of attention has a sink: one more logit in the denominator of its softmax */
+  int32_t layer_embed_width; /* elements of the embedding of a token that each layer has of its own; 0: none */
+  /* Layers read memory or values of layers other than the one before them, so that all of them are on one device. */
+  bool is_joined;
+  bool values_are_keys; /* values of global layers are their keys before norm and rotation */
+  bool has_sinks;       /* each head of attention has a sink: one more logit in the denominator of its softmax */
   double rope_base, rope_base_local;
 } ga_hparams;
+
+/* Returns the sizes of a layer's heads. */
+static inline ga_heads ga_heads_of(const ga_hparams *p, int32_t layer) {
+  const bool is_other = p->local_heads.dim && layer >= 0 && p->is_local[layer];
+  return is_other ? p->local_heads : (ga_heads){p->n_kv_heads, p->head_dim, p->v_dim, p->rot_dim};
+}
+/* Returns the layer whose keys and values a layer reads. */
+static inline int32_t ga_kv_layer(const ga_hparams *p, int32_t layer) { return layer - p->kv_distance[layer]; }
 
 #define GA_WEIGHT_DIMS 4
 
@@ -115,7 +152,7 @@ typedef enum rope_table {
 typedef struct ga_placement {
   ga_ctx *ctx;
   int32_t first, end;
-  const float *rope_freq[ROPE_TABLES]; /* [rope_table][rot_dim / 2] frequencies */
+  const float *rope_freq[ROPE_TABLES]; /* [rope_table][ga_rope_dims / 2] frequencies */
   const float *alibi;                  /* [n_heads] slopes of ALiBi; NULL: none */
   void **buffers;
   size_t n_buffers, buffers_capacity;
@@ -175,12 +212,14 @@ static inline bool place_ends(const ga_model *m, const ga_placement *p) {
 
 /* Reads and checks the hyper-parameters of an open file. */
 GA_NODISCARD ga_status ga_hparams_read(const ga_model_file *file, ga_hparams *out);
-/* Computes the frequencies of a table, inv_freq[rot_dim / 2], and *magnitude, the factor of sine and cosine. factors:
- * [rot_dim / 2] divisors of the frequencies; NULL: none. */
+/* Returns the number of elements of a head that a table's frequencies rotate. */
+int32_t ga_rope_dims(const ga_hparams *p, rope_table table);
+/* Computes the frequencies of a table, inv_freq[ga_rope_dims / 2], and *magnitude, the factor of sine and cosine.
+ * factors: [ga_rope_dims / 2] divisors of the frequencies; NULL: none. */
 GA_NODISCARD ga_status ga_hparams_rope(const ga_model_file *file, const ga_hparams *p, rope_table table,
                                        const float *factors, float *inv_freq, float *magnitude);
-/* Reads the divisors of a table's frequencies, [rot_dim / 2]. *found is false if the file has none. out must hold 512
- * numbers. */
+/* Reads the divisors of a table's frequencies, [ga_rope_dims / 2]. *found is false if the file has none. out
+ * must hold 512 numbers. */
 GA_NODISCARD ga_status ga_rope_factors(const ga_model_file *file, const ga_hparams *p, rope_table table, float *out,
                                        bool *found);
 

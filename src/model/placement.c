@@ -22,9 +22,12 @@ static ga_status check_kv_dtype(const ga_hparams *p, ga_dtype d) {
   const bool is_plain = d == GA_F16 || d == GA_F32 || d == GA_BF16;
   GA_REQUIRE(!p->kv_latent || is_plain, GA_ERR_DTYPE,
              "session: kv cache of %s; allowed for models with latent attention: f16, f32, bf16", ga_dtype_name(d));
-  GA_REQUIRE(p->head_dim % block == 0 && p->v_dim % block == 0, GA_ERR_DTYPE,
-             "session: kv cache of %s needs heads in multiples of %d; this model's have %d and %d", ga_dtype_name(d),
-             block, p->head_dim, p->v_dim);
+  for (int32_t il = 0; il < p->n_layers; il++) {
+    const ga_heads heads = ga_heads_of(p, il);
+    GA_REQUIRE(heads.dim % block == 0 && heads.v_dim % block == 0, GA_ERR_DTYPE,
+               "session: kv cache of %s needs heads in multiples of %d; this model's have %d and %d", ga_dtype_name(d),
+               block, heads.dim, heads.v_dim);
+  }
   return GA_OK;
 }
 
@@ -268,6 +271,9 @@ static void set_placements(planner *pl, const int32_t *counts) {
   model->ctx = pl->list[pl->n - 1].ctx;
 }
 
+/* All layers must be on one device. */
+static bool needs_one_device(const ga_hparams *p) { return p->arch->is_encoder || p->is_joined; }
+
 /* Layers for the GPUs: what was asked for, else what fits. What one must have in any case is the head, or the table. */
 static ga_status choose_count(planner *pl, int32_t wanted, int32_t *n) {
   const int32_t layers = pl->model->hparams.n_layers;
@@ -275,7 +281,7 @@ static ga_status choose_count(planner *pl, int32_t wanted, int32_t *n) {
   for (int32_t i = 0; i < pl->n; i++) fitting += pl->list[i].most;
   *n = wanted >= 0 ? wanted : (int32_t)ga_min_i64(fitting, layers);
   if (wanted >= 0 || *n == layers) return GA_OK;
-  GA_REQUIRE(!pl->model->hparams.arch->is_encoder, does_not_fit(pl, &pl->list[0], 0, layers), "%s", ga_error_text());
+  GA_REQUIRE(!needs_one_device(&pl->model->hparams), does_not_fit(pl, &pl->list[0], 0, layers), "%s", ga_error_text());
   return *n ? GA_OK : does_not_fit(pl, &pl->list[pl->n - 1], layers - 1, layers);
 }
 
@@ -318,8 +324,9 @@ static ga_status check_placement_options(const ga_model *model, const ga_model_o
   GA_REQUIRE(o->n_more >= 0 && o->n_more <= GA_MODEL_MAX_PLACEMENTS - 2 && (o->more || !o->n_more), GA_ERR_ARG,
              "n_more is %d, more is %s; must be 0 to %d", o->n_more, o->more ? "set" : "null",
              GA_MODEL_MAX_PLACEMENTS - 2);
-  GA_REQUIRE(!model->hparams.arch->is_encoder || (!o->n_more && (o->gpu_layers < 0 || o->gpu_layers == layers)),
-             GA_ERR_UNSUPPORTED, "%s is an encoder: all its layers are on one device", model->hparams.arch->name);
+  GA_REQUIRE(!needs_one_device(&model->hparams) || (!o->n_more && (o->gpu_layers < 1 || o->gpu_layers == layers)),
+             GA_ERR_UNSUPPORTED, "%s %s: all its layers are on one device", model->hparams.arch->name,
+             model->hparams.arch->is_encoder ? "is an encoder" : "has layers that read earlier layers");
   for (int32_t i = 0; i < o->n_more; i++) GA_REQUIRE(o->more[i], GA_ERR_ARG, "more[%d] is null", i);
   return GA_OK;
 }

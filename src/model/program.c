@@ -15,6 +15,7 @@ int32_t launch_reads(const launch *l, value_id v[LAUNCH_READS]) {
   case LAUNCH_ADD:
     list_value(v, &n, l->as.add.x);
     list_value(v, &n, l->as.add.b);
+    list_value(v, &n, l->as.add.factors);
     break;
   case LAUNCH_NORM:
     list_value(v, &n, l->as.norm.node.x);

@@ -25,10 +25,12 @@ typedef enum launch_kind {
   LAUNCH_OP
 } launch_kind;
 
-/* Computes y = scale x + b. */
+/* Computes y = scale f x + b, with the factors f of a node_scale. */
 typedef struct launch_add {
   value_id x, b; /* b NO_VALUE: nothing is added */
   value_id y;
+  value_id factors; /* NO_VALUE: the factors are 1, or follow from positions */
+  bool by_position;
   float scale;
 } launch_add;
 
@@ -186,6 +188,6 @@ ga_gemm_fused_desc describe_product(const ga_model *model, const ga_program *pro
 /* Returns whether the product rounds X to e4m3 if it has enough rows. */
 bool product_rounds_x(const ga_model *model, const ga_program *program, const launch *l);
 ga_kv_store_fused_desc describe_store(const ga_model *model, const ga_program *program, const launch_store *s,
-                                      ga_dtype kv, int64_t tokens, int64_t slots);
+                                      int32_t layer, ga_dtype kv, int64_t tokens, int64_t slots);
 
 #endif

@@ -15,10 +15,14 @@ static ga_status float_or(const ga_model_file *file, const ga_hparams *p, const 
   return ga_model_file_float_or(file, hparams_key(p, key, text), fallback, out);
 }
 
+int32_t ga_rope_dims(const ga_hparams *p, rope_table table) {
+  return table == ROPE_LOCAL && p->local_heads.dim ? p->local_heads.rot_dim : p->rot_dim;
+}
+
 /* Of what the arrays here and in weights.c have room for. */
-static ga_status check_pairs(const ga_hparams *p) {
-  GA_REQUIRE(p->rot_dim >= 0 && p->rot_dim <= 2 * MOST_PAIRS, GA_ERR_SHAPE,
-             "heads of which %d elements rotate; must be 0 to %d", p->rot_dim, 2 * MOST_PAIRS);
+static ga_status check_pairs(int32_t rot_dim) {
+  GA_REQUIRE(rot_dim >= 0 && rot_dim <= 2 * MOST_PAIRS, GA_ERR_SHAPE,
+             "heads of which %d elements rotate; must be 0 to %d", rot_dim, 2 * MOST_PAIRS);
   return GA_OK;
 }
 
@@ -54,18 +58,33 @@ static ga_status factors_of_array(const ga_meta *meta, int32_t n, float *out) {
   return check_factors(ga_meta_key(meta), n, out);
 }
 
+/* Pairs beyond a proportion of the head do not rotate: their frequencies are divided by so much that no angle is
+ * left. A folder states the proportion (GGUF bakes it into rope_freqs.weight). */
+static ga_status proportional_factors(const ga_model_file *file, int32_t pairs, float *factors, bool *found) {
+  double part;
+  *found = ga_model_file_meta(file, "ga.rope_proportion") != NULL;
+  GA_TRY(ga_model_file_float_or(file, "ga.rope_proportion", 1, &part));
+  GA_REQUIRE(part > 0 && part <= 1, GA_ERR_FORMAT, "ga.rope_proportion is %g; must be above 0 and at most 1", part);
+  for (int32_t i = 0; *found && i < pairs; i++) factors[i] = i < (int32_t)(part * pairs) ? 1 : 1e30f;
+  return GA_OK;
+}
+
 ga_status ga_rope_factors(const ga_model_file *file, const ga_hparams *p, rope_table table, float *out, bool *found) {
   const bool is_long = table == ROPE_LONG;
+  const int32_t pairs = ga_rope_dims(p, table) / 2;
+  *found = false;
+  if (table == ROPE_LOCAL && p->local_heads.dim) return check_pairs(2 * pairs); /* divisors are of the other heads */
   const ga_model_tensor *t =
       ga_model_file_find(file, is_long ? "rope_factors_long.weight" : "rope_factors_short.weight");
   const ga_meta *meta;
-  GA_TRY(check_pairs(p));
+  GA_TRY(check_pairs(2 * pairs));
   if (!t && !is_long) t = ga_model_file_find(file, "rope_freqs.weight");
   GA_TRY(ga_model_file_array_or_null(file, is_long ? "ga.rope_long_factors" : "ga.rope_short_factors", GA_META_FLOATS,
                                      &meta));
+  if (!t && !meta && !is_long) return proportional_factors(file, pairs, out, found);
   *found = t || meta;
-  if (t) return factors_of_tensor(file, t, p->rot_dim / 2, out);
-  return meta ? factors_of_array(meta, p->rot_dim / 2, out) : GA_OK;
+  if (t) return factors_of_tensor(file, t, pairs, out);
+  return meta ? factors_of_array(meta, pairs, out) : GA_OK;
 }
 
 ga_status ga_rope_short_context(const ga_model_file *file, const ga_hparams *p, int32_t *tokens) {
@@ -128,8 +147,8 @@ static ga_status read_scaling(const ga_model_file *file, const ga_hparams *p, ga
 ga_status ga_hparams_rope(const ga_model_file *file, const ga_hparams *p, rope_table table, const float *factors,
                           float *inv_freq, float *magnitude) {
   ga_rope_params r = GA_ROPE_PARAMS_INIT;
-  GA_TRY(check_pairs(p));
-  r.rot_dim = p->rot_dim;
+  r.rot_dim = ga_rope_dims(p, table);
+  GA_TRY(check_pairs(r.rot_dim));
   r.freq_factors = factors;
   float own_factors[MOST_PAIRS];
   ga_text type = {"none", 4};

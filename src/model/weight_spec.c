@@ -19,13 +19,20 @@ const weight_spec ga_weight_specs[W_COUNT] = {
 #undef X
 };
 
-int64_t ga_weight_dim(const ga_hparams *p, weight_dim dim) {
-  const int64_t heads = p->n_heads, kv = p->n_kv_heads, d = p->head_dim, dv = p->v_dim;
+/* Width of the layer's feed-forward. */
+static int64_t ff_width_of(const ga_hparams *p, int32_t il) {
+  const int32_t own = il >= 0 && il < p->n_layers ? p->layer_ff_width[il] : 0;
+  return own ? own : p->ff_width;
+}
+
+int64_t ga_weight_dim(const ga_hparams *p, weight_dim dim, int32_t il) {
+  const ga_heads h = ga_heads_of(p, il);
+  const int64_t heads = p->n_heads, kv = h.n_kv, d = h.dim, dv = h.v_dim;
   switch (dim) {
   case DIM_ONE: return 1;
   case DIM_WIDTH: return p->width;
-  case DIM_FF: return p->ff_width;
-  case DIM_FF_TWICE: return 2 * (int64_t)p->ff_width;
+  case DIM_FF: return ff_width_of(p, il);
+  case DIM_FF_TWICE: return 2 * ff_width_of(p, il);
   case DIM_Q: return heads * d;
   case DIM_K: return kv * d;
   case DIM_V: return kv * dv;
@@ -44,18 +51,20 @@ int64_t ga_weight_dim(const ga_hparams *p, weight_dim dim) {
   case DIM_Q_LATENT: return p->q_latent;
   case DIM_NOPE: return d - p->rot_dim;
   case DIM_V_HEAD: return dv;
+  case DIM_LAYER_EMBD: return p->layer_embed_width;
+  case DIM_LAYER_EMBDS: return (int64_t)p->n_layers * p->layer_embed_width;
   }
   return 0;
 }
 
-int32_t ga_weight_dims(const ga_hparams *p, weight_id id, int64_t dims[GA_WEIGHT_DIMS]) {
+int32_t ga_weight_dims(const ga_hparams *p, weight_id id, int32_t il, int64_t dims[GA_WEIGHT_DIMS]) {
   const weight_spec *s = &ga_weight_specs[id];
   int32_t n = 0;
-  if (s->kind == KIND_STACK) dims[n++] = ga_weight_dim(p, DIM_EXPERTS);
-  if (s->kind == KIND_HEADS) dims[n++] = ga_weight_dim(p, DIM_HEADS);
-  if (s->kind != KIND_VECTOR) dims[n++] = ga_weight_dim(p, s->rows);
+  if (s->kind == KIND_STACK) dims[n++] = ga_weight_dim(p, DIM_EXPERTS, il);
+  if (s->kind == KIND_HEADS) dims[n++] = ga_weight_dim(p, DIM_HEADS, il);
+  if (s->kind != KIND_VECTOR) dims[n++] = ga_weight_dim(p, s->rows, il);
   const bool is_row_each = s->kind == KIND_VECTOR && s->rows == DIM_EXPERTS;
-  dims[n++] = ga_weight_dim(p, s->cols) * (is_row_each ? ga_weight_dim(p, DIM_EXPERTS) : 1);
+  dims[n++] = ga_weight_dim(p, s->cols, il) * (is_row_each ? ga_weight_dim(p, DIM_EXPERTS, il) : 1);
   return n;
 }
 
@@ -90,9 +99,9 @@ const ga_weight *ga_weight_at(const ga_model *model, weight_ref w) {
 
 /* --- as devices have them --- */
 
-ga_weight ga_weight_of(const ga_hparams *p, weight_id id, ga_dtype dtype) {
+ga_weight ga_weight_of(const ga_hparams *p, weight_id id, int32_t il, ga_dtype dtype) {
   ga_weight w = {.dtype = dtype, .layout = GA_LAYOUT_NATIVE};
-  w.n_dims = ga_weight_dims(p, id, w.dims);
+  w.n_dims = ga_weight_dims(p, id, il, w.dims);
   if (ga_weight_specs[id].rows == DIM_TYPES) w.dims[0] = p->n_types > 1 ? p->n_types : 1;
   return w;
 }
@@ -124,7 +133,7 @@ ga_status ga_weight_describe(const ga_model *model, ga_ctx *ctx, weight_ref ref,
   *out = (ga_weight){.n_dims = 0};
   if (!t && kind == KIND_HEADS && kv_split_describe(model, ref.id, ref.layer, &split)) t = &split;
   if (!t) return GA_OK;
-  *out = ga_weight_of(&model->hparams, ref.id, ga_weight_dtype(model, ctx, kind, t));
+  *out = ga_weight_of(&model->hparams, ref.id, ref.layer, ga_weight_dtype(model, ctx, kind, t));
   if (kind != KIND_MATRIX && (!weight_is_stack(kind) || !graph_packs_stacks(model->graph))) return GA_OK;
   if (!ga_weight_pack_rows(out)) return GA_OK;
   return ga_pack_choose(ctx, out->dtype, ga_weight_pack_rows(out), ga_weight_cols(out), &out->layout, &bytes);

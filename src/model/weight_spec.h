@@ -41,21 +41,26 @@ typedef enum weight_dim {
   DIM_LATENT_ROW, /* the same, and the rotated key that heads share */
   DIM_Q_LATENT,   /* the latent vector of queries */
   DIM_NOPE,       /* the elements of a head of q that do not rotate */
-  DIM_V_HEAD      /* a head of v */
+  DIM_V_HEAD,     /* a head of v */
+  DIM_LAYER_EMBD, /* the embedding of a token that a layer has of its own */
+  DIM_LAYER_EMBDS /* the same, of all layers */
 } weight_dim;
 
 /* Tensors of the whole model. X has the id, name, kind, rows, columns (vectors have columns only), and whether the
  * tensor is a norm's weight. */
-#define GA_MODEL_WEIGHTS(X)                                                           \
-  X(TOKEN_EMBD, "token_embd.weight", KIND_TABLE, DIM_VOCAB, DIM_WIDTH, false)         \
-  X(POSITION_EMBD, "position_embd.weight", KIND_TABLE, DIM_CONTEXT, DIM_WIDTH, false) \
-  X(TYPE_EMBD, "token_types.weight", KIND_TABLE, DIM_TYPES, DIM_WIDTH, false)         \
-  X(EMBD_NORM, "token_embd_norm.weight", KIND_VECTOR, DIM_ONE, DIM_WIDTH, false)      \
-  X(EMBD_NORM_B, "token_embd_norm.bias", KIND_VECTOR, DIM_ONE, DIM_WIDTH, false)      \
-  X(OUTPUT_NORM, "output_norm.weight", KIND_VECTOR, DIM_ONE, DIM_WIDTH, true)         \
-  X(OUTPUT_NORM_B, "output_norm.bias", KIND_VECTOR, DIM_ONE, DIM_WIDTH, false)        \
-  X(OUTPUT, "output.weight", KIND_MATRIX, DIM_VOCAB, DIM_WIDTH, false)                \
-  X(OUTPUT_B, "output.bias", KIND_VECTOR, DIM_ONE, DIM_VOCAB, false)
+#define GA_MODEL_WEIGHTS(X)                                                                         \
+  X(TOKEN_EMBD, "token_embd.weight", KIND_TABLE, DIM_VOCAB, DIM_WIDTH, false)                       \
+  X(POSITION_EMBD, "position_embd.weight", KIND_TABLE, DIM_CONTEXT, DIM_WIDTH, false)               \
+  X(TYPE_EMBD, "token_types.weight", KIND_TABLE, DIM_TYPES, DIM_WIDTH, false)                       \
+  X(EMBD_NORM, "token_embd_norm.weight", KIND_VECTOR, DIM_ONE, DIM_WIDTH, false)                    \
+  X(EMBD_NORM_B, "token_embd_norm.bias", KIND_VECTOR, DIM_ONE, DIM_WIDTH, false)                    \
+  X(OUTPUT_NORM, "output_norm.weight", KIND_VECTOR, DIM_ONE, DIM_WIDTH, true)                       \
+  X(OUTPUT_NORM_B, "output_norm.bias", KIND_VECTOR, DIM_ONE, DIM_WIDTH, false)                      \
+  X(OUTPUT, "output.weight", KIND_MATRIX, DIM_VOCAB, DIM_WIDTH, false)                              \
+  X(OUTPUT_B, "output.bias", KIND_VECTOR, DIM_ONE, DIM_VOCAB, false)                                \
+  X(LAYER_EMBD, "per_layer_token_embd.weight", KIND_TABLE, DIM_VOCAB, DIM_LAYER_EMBDS, false)       \
+  X(LAYER_EMBD_PROJ, "per_layer_model_proj.weight", KIND_MATRIX, DIM_LAYER_EMBDS, DIM_WIDTH, false) \
+  X(LAYER_EMBD_NORM, "per_layer_proj_norm.weight", KIND_VECTOR, DIM_ONE, DIM_LAYER_EMBD, true)
 
 /* Tensors of each layer N, whose names begin with "blk.N.". X has the id, name, kind, rows, columns, and whether the
  * tensor is a norm's weight. A vector with DIM_HEAD rows may be a matrix in the file, with one row for each head. A
@@ -114,7 +119,16 @@ typedef enum weight_dim {
   X(SHARED_GATE, "ffn_gate_inp_shexp.weight", KIND_MATRIX, DIM_ONE, DIM_WIDTH, false)     \
   X(LAYER_OUT_NORM, "layer_output_norm.weight", KIND_VECTOR, DIM_ONE, DIM_WIDTH, false)   \
   X(LAYER_OUT_NORM_B, "layer_output_norm.bias", KIND_VECTOR, DIM_ONE, DIM_WIDTH, false)   \
-  X(POST_FFN_NORM, "post_ffw_norm.weight", KIND_VECTOR, DIM_ONE, DIM_WIDTH, true)
+  X(POST_FFN_NORM, "post_ffw_norm.weight", KIND_VECTOR, DIM_ONE, DIM_WIDTH, true)         \
+  X(ROUTER_SCALE, "ffn_gate_inp.scale", KIND_VECTOR, DIM_ONE, DIM_WIDTH, false)           \
+  X(EXPERT_SCALE, "ffn_down_exps.scale", KIND_VECTOR, DIM_ONE, DIM_EXPERTS, false)        \
+  X(EXPERTS_NORM, "pre_ffw_norm_2.weight", KIND_VECTOR, DIM_ONE, DIM_WIDTH, true)         \
+  X(POST_DENSE_NORM, "post_ffw_norm_1.weight", KIND_VECTOR, DIM_ONE, DIM_WIDTH, true)     \
+  X(POST_EXPERTS_NORM, "post_ffw_norm_2.weight", KIND_VECTOR, DIM_ONE, DIM_WIDTH, true)   \
+  X(LAYER_GATE, "inp_gate.weight", KIND_MATRIX, DIM_LAYER_EMBD, DIM_WIDTH, false)         \
+  X(LAYER_PROJ, "proj.weight", KIND_MATRIX, DIM_WIDTH, DIM_LAYER_EMBD, false)             \
+  X(POST_LAYER_NORM, "post_norm.weight", KIND_VECTOR, DIM_ONE, DIM_WIDTH, true)           \
+  X(LAYER_SCALE, "layer_output_scale.weight", KIND_VECTOR, DIM_ONE, DIM_ONE, false)
 
 typedef enum weight_id {
   W_NONE = -1,
@@ -135,9 +149,10 @@ typedef struct weight_spec {
 /* The specifications of all tensors, indexed by weight_id. */
 extern const weight_spec ga_weight_specs[W_COUNT];
 
-int64_t ga_weight_dim(const ga_hparams *p, weight_dim dim);
-/* Writes the dimensions of the model's tensor, the outermost first. Returns their number. */
-int32_t ga_weight_dims(const ga_hparams *p, weight_id id, int64_t dims[GA_WEIGHT_DIMS]);
+/* Returns a size of the layer's tensors. il: any number for sizes that all layers have in common. */
+int64_t ga_weight_dim(const ga_hparams *p, weight_dim dim, int32_t il);
+/* Writes the dimensions of the tensor of layer il, the outermost first. Returns their number. */
+int32_t ga_weight_dims(const ga_hparams *p, weight_id id, int32_t il, int64_t dims[GA_WEIGHT_DIMS]);
 #define GA_WEIGHT_NAME_BYTES 64 /* largest size of a tensor's name in bytes, with its NUL */
 /* Writes the tensor's name in the file to `text` and returns it. il: the layer, for tensors of layers only. */
 const char *ga_weight_name(weight_id id, int32_t il, char text[GA_WEIGHT_NAME_BYTES]);
@@ -158,9 +173,9 @@ GA_NODISCARD ga_status ga_weights_create(int32_t n_layers, ga_weight **out);
 /* Returns the tensor's entry in the model's table. Its data is NULL if the model has no such tensor. */
 ga_weight *ga_weight_slot(ga_model *model, weight_id id, int32_t il);
 const ga_weight *ga_weight_at(const ga_model *model, weight_ref w);
-/* Returns the description of a tensor of the model, without data. A table of token types has only the rows that GA
+/* Returns the description of a tensor of layer il, without data. A table of token types has only the rows that GA
  * reads (ga_hparams.n_types). */
-ga_weight ga_weight_of(const ga_hparams *p, weight_id id, ga_dtype dtype);
+ga_weight ga_weight_of(const ga_hparams *p, weight_id id, int32_t il, ga_dtype dtype);
 /* Returns the type in which ctx stores tensor t of the file. */
 ga_dtype ga_weight_dtype(const ga_model *model, ga_ctx *ctx, weight_kind kind, const ga_model_tensor *t);
 /* Returns the number of rows that ga_pack takes for a matrix, or for a whole stack of matrices. 0: it stays native,

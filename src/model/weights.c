@@ -189,10 +189,10 @@ static ga_status store_matrix(loader *l, const ga_model_tensor *t, const void *c
 }
 
 /* The part of a tensor that this rank has. */
-static shard_cut weight_cut(const ga_model *model, weight_id id) {
+static shard_cut weight_cut(const ga_model *model, weight_id id, int32_t il) {
   const bool is_split = model->comm != NULL;
   return shard_cut_of(&model->whole, &model->hparams, is_split ? ga_comm_rank(model->comm) : 0,
-                      is_split ? ga_comm_size(model->comm) : 1, id);
+                      is_split ? ga_comm_size(model->comm) : 1, id, il);
 }
 
 /* *copy, a whole matrix of `cols` columns, becomes the rank's part of it. */
@@ -244,7 +244,7 @@ static ga_status read_split(const loader *l, const ga_model_tensor *t, void **co
   void *raw;
   GA_TRY(read_copy(l, t, &raw));
   const ga_status status = ga_mem_alloc(t->bytes, t->name, copy);
-  if (status == GA_OK) split_heads(p, raw, t->bytes / (size_t)ga_weight_dim(p, DIM_QKV), *copy);
+  if (status == GA_OK) split_heads(p, raw, t->bytes / (size_t)ga_weight_dim(p, DIM_QKV, 0), *copy);
   ga_mem_free(raw);
   return status;
 }
@@ -386,9 +386,10 @@ static ga_status load_vector(loader *l, const ga_model_tensor *t, bool is_norm, 
   return status;
 }
 
-static ga_status check_shape(const ga_hparams *p, const weight_spec *spec, const ga_model_tensor *t,
+static ga_status check_shape(const ga_hparams *p, const weight_spec *spec, int32_t il, const ga_model_tensor *t,
                              bool is_transposed) {
-  int64_t rows = ga_weight_dim(p, spec->rows), cols = ga_weight_dim(p, spec->cols);
+  const int64_t rows = ga_weight_dim(p, spec->rows, il), cols = ga_weight_dim(p, spec->cols, il),
+                dim = ga_weight_dim(p, DIM_HEAD, il);
   if (spec->kind == KIND_VECTOR && spec->rows == DIM_EXPERTS) {
     GA_REQUIRE(t->view.n_dims == 2 && t->view.dim[0] == rows && t->view.dim[1] == cols, GA_ERR_SHAPE,
                "%s has %d dimensions, the first %lld; must be [%lld, %lld]", t->name, t->view.n_dims,
@@ -396,8 +397,8 @@ static ga_status check_shape(const ga_hparams *p, const weight_spec *spec, const
     return GA_OK;
   }
   if (spec->kind == KIND_VECTOR) {
-    const bool is_row_each = spec->rows == DIM_HEAD && t->view.n_dims == 2 && t->view.dim[1] == p->head_dim &&
-                             t->view.dim[0] * p->head_dim == cols;
+    const bool is_row_each =
+        spec->rows == DIM_HEAD && t->view.n_dims == 2 && t->view.dim[1] == dim && t->view.dim[0] * dim == cols;
     GA_REQUIRE(is_row_each || (t->view.n_dims == 1 && t->view.dim[0] == cols), GA_ERR_SHAPE,
                "%s: %d dimensions, the last %lld; must be [%lld]", t->name, t->view.n_dims,
                (long long)(t->view.n_dims ? t->view.dim[t->view.n_dims - 1] : 0), (long long)cols);
@@ -414,9 +415,9 @@ static ga_status check_shape(const ga_hparams *p, const weight_spec *spec, const
   return GA_OK;
 }
 
-static ga_status check_stack_shape(const ga_hparams *p, weight_id id, const ga_model_tensor *t) {
+static ga_status check_stack_shape(const ga_hparams *p, weight_id id, int32_t il, const ga_model_tensor *t) {
   int64_t dims[GA_WEIGHT_DIMS];
-  const int32_t n = ga_weight_dims(p, id, dims);
+  const int32_t n = ga_weight_dims(p, id, il, dims);
   GA_REQUIRE(t->view.n_dims == n && !memcmp(t->view.dim, dims, (size_t)n * sizeof *dims), GA_ERR_SHAPE,
              "%s has %d dimensions, the first %lld; must be [%lld, %lld, %lld]", t->name, t->view.n_dims,
              (long long)(t->view.n_dims ? t->view.dim[0] : 0), (long long)dims[0], (long long)dims[1],
@@ -438,7 +439,7 @@ static ga_status check_weight_dtype(const weight_spec *spec, const ga_model_tens
 /* Weights of heads, for each of which a folder has a tensor; *found is false where it lacks the first. */
 static ga_status load_heads(loader *l, const weight_spec *spec, const shard_cut *cut, int32_t il, ga_weight *out,
                             bool *found) {
-  const int32_t dim = l->model->hparams.head_dim, heads = (int32_t)(cut->cols / dim),
+  const int32_t dim = (int32_t)ga_weight_dim(&l->model->hparams, DIM_HEAD, il), heads = (int32_t)(cut->cols / dim),
                 first = (int32_t)(cut->first_col / dim);
   const int stem = (int)(strlen(spec->name) - strlen(".weight"));
   unsigned char raw[1024 * sizeof(float)]; /* head_dim is at most 1024 */
@@ -471,12 +472,12 @@ static ga_status load_split_heads(loader *l, weight_id id, int32_t il, ga_weight
   GA_TRY(kv_split_check(l->model, il));
   *found = kv_split_describe(l->model, id, il, &all);
   if (!*found) return GA_OK;
-  GA_TRY(check_stack_shape(p, id, &all));
+  GA_TRY(check_stack_shape(p, id, il, &all));
   GA_TRY(check_weight_dtype(&ga_weight_specs[id], &all));
   GA_REQUIRE(!ga_dtype_is_read_only(all.view.dtype), GA_ERR_UNSUPPORTED,
              "%s is %s, which becomes q8_0; GA does that for whole stacks alone", all.name,
              ga_dtype_name(all.view.dtype));
-  *slot = ga_weight_of(p, id, all.view.dtype);
+  *slot = ga_weight_of(p, id, il, all.view.dtype);
   const int64_t rows = graph_packs_stacks(l->model->graph) ? ga_weight_pack_rows(slot) : 0;
   ga_weight matrix = weight_matrix(slot->dims[0] * ga_weight_rows(slot), ga_weight_cols(slot), slot->dtype);
   GA_TRY(kv_split_read(l->model, is_host(l) ? l->placement->ctx : l->model->cpu, id, il, &all, &copy));
@@ -497,7 +498,7 @@ static ga_status load_split_heads(loader *l, weight_id id, int32_t il, ga_weight
 static ga_status load_one(loader *l, const weight_use *use, int32_t il) {
   const ga_hparams *p = &l->model->whole;
   const weight_spec *spec = &ga_weight_specs[use->id];
-  const shard_cut cut = weight_cut(l->model, use->id);
+  const shard_cut cut = weight_cut(l->model, use->id, il);
   char name[GA_WEIGHT_NAME_BYTES];
   const ga_model_tensor *t = ga_model_file_find(l->model->file, ga_weight_name(use->id, il, name));
   if (!t) {
@@ -515,7 +516,8 @@ static ga_status load_one(loader *l, const weight_use *use, int32_t il) {
   GA_REQUIRE(!is_qkv || (p->n_kv_heads == p->n_heads && p->v_dim == p->head_dim), GA_ERR_SHAPE,
              "%s by head: %d heads of %d, %d kv heads of %d; must be as many, of one size", t->name, p->n_heads,
              p->head_dim, p->n_kv_heads, p->v_dim);
-  GA_TRY(weight_is_stack(spec->kind) ? check_stack_shape(p, use->id, t) : check_shape(p, spec, t, is_transposed));
+  GA_TRY(weight_is_stack(spec->kind) ? check_stack_shape(p, use->id, il, t)
+                                     : check_shape(p, spec, il, t, is_transposed));
   GA_TRY(check_weight_dtype(spec, t));
   GA_REQUIRE(change == CHANGE_NONE || t->view.dtype != GA_E4M3, GA_ERR_UNSUPPORTED,
              "%s is e4m3; %s has no scales for that", t->name, p->arch->name);
@@ -525,7 +527,7 @@ static ga_status load_one(loader *l, const weight_use *use, int32_t il) {
   else {
     const ga_dtype dtype =
         change == CHANGE_NONE ? ga_weight_dtype(l->model, l->placement->ctx, spec->kind, t) : t->view.dtype;
-    *slot = ga_weight_of(p, use->id, dtype);
+    *slot = ga_weight_of(p, use->id, il, dtype);
     GA_TRY(spec->kind == KIND_MATRIX     ? load_matrix(l, t, change, &cut, slot)
            : weight_is_stack(spec->kind) ? load_stack(l, t, slot)
                                          : load_table(l, t, slot));
@@ -540,7 +542,7 @@ static ga_status tie_output(loader *l) {
   if (output->data || !ga_arch_weight(model->hparams.arch, W_OUTPUT)) return GA_OK;
   const ga_model_tensor *t = ga_model_file_find(model->file, "token_embd.weight");
   *output = weight_matrix(model->hparams.vocab, model->hparams.width, ga_table_dtype(t));
-  const shard_cut cut = weight_cut(model, W_OUTPUT);
+  const shard_cut cut = weight_cut(model, W_OUTPUT, 0);
   return load_matrix(l, t, CHANGE_NONE, &cut, output);
 }
 
@@ -559,7 +561,7 @@ static ga_status load_rope(loader *l) {
     if (table == ROPE_LONG && !model->short_context) continue;
     GA_TRY(ga_rope_factors(model->file, p, table, factors, &found));
     GA_TRY(ga_hparams_rope(model->file, p, table, found ? factors : NULL, freq, &model->rope_magnitude[table]));
-    GA_TRY(upload(l, freq, sizeof(float) * (size_t)p->rot_dim / 2, &device));
+    GA_TRY(upload(l, freq, sizeof(float) * (size_t)ga_rope_dims(p, table) / 2, &device));
     l->placement->rope_freq[table] = device;
   }
   return GA_OK;
@@ -585,14 +587,14 @@ static ga_status load_alibi(loader *l) {
 static ga_status need_of(const ga_model *model, ga_ctx *ctx, weight_id id, int32_t il, const char *name,
                          ga_weight_need *need) {
   const weight_spec *spec = &ga_weight_specs[id];
-  const bool is_cut = weight_cut(model, id).is_cut;
+  const bool is_cut = weight_cut(model, id, il).is_cut;
   const ga_model_tensor *t = ga_model_file_find(model->file, name);
   ga_model_tensor split;
   ga_layout layout = GA_LAYOUT_NATIVE;
   if (!t && spec->kind == KIND_HEADS && kv_split_describe(model, id, il, &split)) t = &split;
   if (!t) return GA_OK; /* loading says whether it may be missing */
   const ga_dtype stored = spec->kind == KIND_VECTOR ? t->view.dtype : ga_weight_dtype(model, ctx, spec->kind, t);
-  const ga_weight w = ga_weight_of(&model->hparams, id, stored);
+  const ga_weight w = ga_weight_of(&model->hparams, id, il, stored);
   uint64_t bytes = spec->kind == KIND_VECTOR ? (uint64_t)ga_weight_cols(&w) * sizeof(float) : t->bytes;
   if (spec->kind != KIND_VECTOR) GA_TRY(check_weight_dtype(spec, t));
   const bool may_pack = spec->kind == KIND_MATRIX || (weight_is_stack(spec->kind) && graph_packs_stacks(model->graph));
@@ -617,7 +619,7 @@ static ga_status need_of(const ga_model *model, ga_ctx *ctx, weight_id id, int32
 static bool stands_at(const ga_hparams *p, weight_id id, int32_t il) {
   if (il >= 0 && il < p->n_layers) return ga_weight_specs[id].of_layer && ga_arch_has_weight(p, id, il);
   const bool is_head = id == W_OUTPUT_NORM || id == W_OUTPUT_NORM_B || id == W_OUTPUT || id == W_OUTPUT_B;
-  return !ga_weight_specs[id].of_layer && is_head == (il >= 0);
+  return !ga_weight_specs[id].of_layer && is_head == (il >= 0) && ga_arch_has_weight(p, id, il);
 }
 
 ga_status ga_weights_need(const ga_model *model, ga_ctx *ctx, int32_t il, ga_weight_need *out) {

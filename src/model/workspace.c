@@ -40,10 +40,10 @@ static bool is_sampled(const ga_hparams *p, const char *name) {
   return sscanf(name, "blk.%d.", &il) != 1 || il == 0 || il == p->n_layers / 2 || il == p->n_layers - 1;
 }
 
-/* Attention over memory, which is of one description in all layers. */
-static ga_status attention_workspace(const ga_model *model, ga_ctx *ctx, const ga_session_sizes *sizes, int32_t tokens,
-                                     uint64_t *bytes) {
-  const ga_attn_desc d = exec_attn_desc(&model->hparams, 1, tokens, sizes->context, sizes->kv_dtype);
+/* A layer's attention over memory. */
+static ga_status attention_workspace(const ga_model *model, ga_ctx *ctx, const ga_session_sizes *sizes, int32_t layer,
+                                     int32_t tokens, uint64_t *bytes) {
+  const ga_attn_desc d = exec_attn_desc(&model->hparams, layer, 1, tokens, sizes->context, sizes->kv_dtype);
   ga_plan *plan;
   const ga_status status = ga_attn_plan(ctx, &d, &plan);
   GA_REQUIRE(status == GA_OK || status == GA_ERR_UNSUPPORTED, status, "%s", ga_error_text());
@@ -99,10 +99,11 @@ static ga_status route_workspace(const ga_model *model, ga_ctx *ctx, route_kind 
   return GA_OK;
 }
 
-/* Nodes of a step of one sequence with that many tokens. */
+/* Nodes of a step of one sequence with that many tokens. Global layers have attention of one description, and so have
+ * local ones. */
 static ga_status nodes_workspace(const ga_model *model, ga_ctx *ctx, const ga_session_sizes *sizes, int32_t tokens,
                                  uint64_t *bytes) {
-  bool has_attention = false;
+  bool has_attention[2] = {false}; /* of global and of local layers */
   for (int32_t i = 0; i < model->graph->n_nodes; i++) {
     const ga_node *node = &model->graph->nodes[i];
     if (node->kind == NODE_OP) GA_TRY(op_workspace(model, ctx, sizes, &node->as.op, tokens, bytes));
@@ -112,9 +113,10 @@ static ga_status nodes_workspace(const ga_model *model, ga_ctx *ctx, const ga_se
     if (node->kind == NODE_EXPERT_OUT)
       GA_TRY(expert_workspace(model, ctx, node->as.expert_out.kind, node->as.expert_out.down, GA_EXPERT_OUT, tokens,
                               bytes));
-    if (node->kind != NODE_ATTENTION || !node->as.attention.has_memory || has_attention) continue;
-    GA_TRY(attention_workspace(model, ctx, sizes, tokens, bytes));
-    has_attention = true;
+    if (node->kind != NODE_ATTENTION || !node->as.attention.has_memory) continue;
+    const bool is_local = model->hparams.is_local[node->layer];
+    if (!has_attention[is_local]) GA_TRY(attention_workspace(model, ctx, sizes, node->layer, tokens, bytes));
+    has_attention[is_local] = true;
   }
   return GA_OK;
 }

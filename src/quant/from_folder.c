@@ -74,7 +74,8 @@ static ga_status put_ints_meta(rewrite *r, const ga_meta *meta) {
  * so it is written where there is one; else the flags. modern-bert counts from its first layer. */
 static ga_status put_window_pattern(rewrite *r, const ga_meta *meta) {
   const int64_t layers = ga_meta_count(meta), first = strcmp(r->model.arch, "modern-bert") ? 1 : 0;
-  for (int64_t n = 1; n <= layers; n++) {
+  const bool has_flags = !strcmp(r->model.arch, "gemma4"); /* always */
+  for (int64_t n = 1; n <= layers && !has_flags; n++) {
     bool fits = true, flag = false;
     for (int64_t il = 0; il < layers && fits; il++) {
       GA_TRY(ga_meta_bool(meta, il, &flag));
@@ -186,31 +187,39 @@ static ga_status check_norms_of_heads(const rewrite *r) {
   return GA_OK;
 }
 
+/* GGUF states how many elements of a head are rotated. */
+static ga_status put_rotated(rewrite *r) {
+  folder_heads heads;
+  char base[128], key[128];
+  (void)snprintf(base, sizeof base, "%s.rope.freq_base", r->model.arch);
+  (void)snprintf(key, sizeof key, "%s.rope.dimension_count", r->model.arch);
+  if (!ga_model_file_meta(r->file, base) || ga_model_file_meta(r->file, key)) return GA_OK;
+  GA_TRY(folder_heads_of(r, &heads));
+  ga_gguf_put_int(r->writer, key, GA_META_U32, heads.rotated);
+  return GA_OK;
+}
+
 ga_status rewrite_put_folder_keys(rewrite *r) {
-  char key[128];
   GA_REQUIRE(ga_model_file_side_path(r->file, "config.json"), GA_ERR_UNSUPPORTED,
              "%s: no config.json beside the weights; must be there",
              ga_path_label(ga_model_file_shard_path(r->file, 0)));
   GA_REQUIRE(!ga_model_file_meta(r->file, GA_EMBEDDING_MODULES), GA_ERR_UNSUPPORTED,
              "modules.json: GGUF files have pooling by mean, CLS or last token alone, and no Dense or Normalize before "
              "one");
-  GA_REQUIRE(!ga_model_file_find(r->file, "blk.0.attn_kv_b.weight"), GA_ERR_UNSUPPORTED,
-             "latent attention, whose kv_b_proj is not split for GGUF; take the model's GGUF file");
   for (int64_t i = 0; i < ga_model_file_meta_count(r->file); i++) {
     const ga_meta *meta = ga_model_file_meta_at(r->file, i);
-    if (!is_folders_own(r, ga_meta_key(meta))) GA_TRY(put_folder_meta(r, meta));
+    bool is_own;
+    GA_TRY(rewrite_is_latents_own(r, ga_meta_key(meta), &is_own));
+    if (!is_own && !is_folders_own(r, ga_meta_key(meta))) GA_TRY(put_folder_meta(r, meta));
   }
+  GA_TRY(rewrite_put_latent_keys(r));
   if (text_meta_is(r, "ga.activation", "gelu_fast")) ga_gguf_put_text(r->writer, "ga.activation", "gelu_fast");
+  const ga_meta *dense = ga_model_file_meta(r->file, "ga.dense_layers");
+  if (dense && ga_meta_count(dense)) GA_TRY(put_folder_meta(r, dense));
   if (bool_meta_is_false(r, "ga.rope_truncate")) ga_gguf_put_bool(r->writer, "ga.rope_truncate", false);
   ga_gguf_put_text(r->writer, "general.type", "model");
   if (!ga_model_file_meta(r->file, "general.name")) put_folder_name(r);
-  folder_heads heads;
-  GA_TRY(folder_heads_of(r, &heads));
-  (void)snprintf(key, sizeof key, "%s.rope.freq_base", r->model.arch);
-  if (ga_model_file_meta(r->file, key)) {
-    (void)snprintf(key, sizeof key, "%s.rope.dimension_count", r->model.arch);
-    if (!ga_model_file_meta(r->file, key)) ga_gguf_put_int(r->writer, key, GA_META_U32, heads.rotated);
-  }
+  GA_TRY(put_rotated(r));
   GA_TRY(put_longrope_magnitude(r));
   GA_TRY(check_layers_that_rotate(r));
   GA_TRY(check_norms_of_heads(r));
@@ -417,12 +426,27 @@ static ga_status add_head_norms(rewrite *r) {
   return GA_OK;
 }
 
+/* Gemma 4 rotates the first part of a global head's pairs: GGUF has divisors that leave no angle of the others. */
+static ga_status add_proportion(rewrite *r) {
+  folder_heads heads;
+  double part;
+  float *values;
+  if (!ga_model_file_meta(r->file, "ga.rope_proportion")) return GA_OK;
+  GA_TRY(ga_model_file_float(r->file, "ga.rope_proportion", &part));
+  GA_TRY(folder_heads_of(r, &heads));
+  const int64_t pairs = heads.dim / 2;
+  GA_TRY(add_vector(r, "rope_freqs.weight", pairs, &values));
+  for (int64_t i = 0; i < pairs; i++) values[i] = i < (int64_t)(part * (double)pairs) ? 1 : 1e30f;
+  return GA_OK;
+}
+
 ga_status rewrite_add_made(rewrite *r) {
   folder_heads heads;
   float *values;
   GA_TRY(add_head_norms(r));
   GA_TRY(add_factors(r, "ga.rope_short_factors", "rope_factors_short.weight"));
   GA_TRY(add_factors(r, "ga.rope_long_factors", "rope_factors_long.weight"));
+  GA_TRY(add_proportion(r));
   if (!arch_meta_is(r, "rope.scaling.type", "llama3")) return GA_OK;
   GA_TRY(folder_heads_of(r, &heads));
   GA_REQUIRE(heads.rotated >= 2, GA_ERR_SHAPE, "rope scaling llama3 of heads of %lld; at least 2 elements must rotate",

@@ -69,6 +69,12 @@ ga_status rewrite_bytes(void *user, uint64_t offset, void *data, size_t bytes);
 
 /* Passes metadata and tokens of a safetensors folder to the writer, as keys of GGUF (from_folder.c). */
 GA_NODISCARD ga_status rewrite_put_folder_keys(rewrite *r);
+/* Folders with latent attention (from_latent.c): whether r's is one, whether GGUF says what the key says in other keys,
+ * and those keys. */
+GA_NODISCARD bool rewrite_is_latent(const rewrite *r);
+GA_NODISCARD ga_status rewrite_is_latents_own(const rewrite *r, const char *key, bool *is_own);
+GA_NODISCARD ga_status rewrite_put_latent_keys(rewrite *r);
+#define REWRITE_LATENT_EPS 1e-6f /* epsilon of folders' latent norms */
 /* Largest number of tensors that are added to those of a folder. */
 #define REWRITE_MADE_TENSORS 3 /* not counting tensors that are made from several others */
 /* Decides how a tensor of a safetensors folder changes, its new shape, and whether it is written. */

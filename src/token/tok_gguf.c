@@ -14,13 +14,15 @@ typedef struct kind_row {
   ga_tok_kind kind;
   bool add_bos, add_eos, add_space_prefix;
   int32_t bos, eos, unk, sep, pad, cls, mask;
+  bool by_list; /* SPM: pieces merge by tokenizer.ggml.merges, and texts start with bos whatever the file says */
 } kind_row;
 
 static const kind_row kind_rows[] = {
-    {"llama", GA_TOK_SPM, true, false, true, 1, 2, 0, -1, -1, -1, -1},
-    {"gpt2", GA_TOK_BPE, false, false, false, -1, -1, -1, -1, -1, -1, -1},
-    {"bert", GA_TOK_WPM, true, false, false, -1, -1, 100, 102, 0, 101, 103},
-    {"t5", GA_TOK_UGM, false, true, true, -1, 1, 2, -1, 0, -1, -1},
+    {"llama", GA_TOK_SPM, true, false, true, 1, 2, 0, -1, -1, -1, -1, false},
+    {"gpt2", GA_TOK_BPE, false, false, false, -1, -1, -1, -1, -1, -1, -1, false},
+    {"bert", GA_TOK_WPM, true, false, false, -1, -1, 100, 102, 0, 101, 103, false},
+    {"t5", GA_TOK_UGM, false, true, true, -1, 1, 2, -1, 0, -1, -1, false},
+    {"gemma4", GA_TOK_SPM, true, false, false, -1, -1, -1, -1, -1, -1, -1, true},
 };
 
 static ga_status find_kind(const ga_model_file *file, const kind_row **row) {
@@ -30,7 +32,7 @@ static ga_status find_kind(const ga_model_file *file, const kind_row **row) {
     *row = &kind_rows[i];
     if (tok_text_is(model, kind_rows[i].model)) return GA_OK;
   }
-  return ga_fail(GA_ERR_UNSUPPORTED, "tokenizer: model '%.*s'; must be llama, gpt2, bert or t5",
+  return ga_fail(GA_ERR_UNSUPPORTED, "tokenizer: model '%.*s'; must be llama, gpt2, bert, t5 or gemma4",
                  (int)(model.bytes < 64 ? model.bytes : 64), model.data);
 }
 
@@ -303,14 +305,18 @@ ga_status tok_load_gguf(tok_load *load, const ga_model_file *file) {
   GA_TRY(read_key_texts(file, KEY("tokens"), load, &v->tokens, &v->n_tokens));
   GA_REQUIRE(v->n_tokens > 0, GA_ERR_FORMAT, "tokenizer: no %s", KEY("tokens"));
   const bool kept = ga_model_file_meta(file, TOK_KEPT_JSON) != NULL; /* SPM may then merge by the list */
-  if (v->kind == GA_TOK_BPE || (v->kind == GA_TOK_SPM && kept))
+  if (v->kind == GA_TOK_BPE || (v->kind == GA_TOK_SPM && (kept || row->by_list)))
     GA_TRY(read_key_texts(file, KEY("merges"), load, &v->merges, &v->n_merges));
+  GA_REQUIRE(!row->by_list || v->n_merges, GA_ERR_FORMAT, "tokenizer: model '%s' without %s", row->model,
+             KEY("merges"));
+  load->extra.has_merges = row->by_list;
   GA_TRY(read_types(file, load));
   GA_TRY(read_scores(file, load));
   GA_TRY(read_special_ids(file, row, v));
   GA_TRY(read_fim_ids(file, load));
   GA_TRY(read_pre(file, load, &bos));
   GA_TRY(ga_model_file_bool_or(file, KEY("add_bos_token"), row->add_bos || bos, &v->add_bos));
+  v->add_bos = v->add_bos || row->by_list;
   GA_TRY(ga_model_file_bool_or(file, KEY("add_eos_token"), row->add_eos, &v->add_eos));
   GA_TRY(ga_model_file_bool_or(file, KEY("add_space_prefix"), row->add_space_prefix, &v->add_space_prefix));
   GA_TRY(ga_model_file_bool_or(file, KEY("remove_extra_whitespaces"), false, &v->remove_extra_whitespaces));

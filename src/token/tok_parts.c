@@ -245,12 +245,12 @@ const ga_part_table tok_parts_map = {"special_tokens_map.json",
 #define OTHER_KINDS   "GA has the models llama, gpt2, bert and t5"
 
 static const ga_part gguf_rows[] = {
-    {GGML("model"),                    READ,    "llama, gpt2, bert or t5", NULL},
+    {GGML("model"),                    READ,    "llama, gpt2, bert, t5 or gemma4", NULL},
     {GGML("pre"),                      READ,    "a pre-splitter that GA has", NULL},
     {GGML("tokens"),                   READ,    NULL, NULL},
     {GGML("token_type"),               READ,    NULL, NULL},
     {GGML("scores"),                   READ,    "floats or integers", NULL},
-    {GGML("merges"),                   READ,    "gpt2 alone; llama merges by scores", NULL},
+    {GGML("merges"),                   READ,    "of gpt2 and gemma4; llama merges by scores", NULL},
     {GGML("bos_token_id"),             READ,    DEFAULT_ID, NULL},
     {GGML("eos_token_id"),             READ,    DEFAULT_ID, NULL},
     {GGML("eot_token_id"),             READ,    DEFAULT_ID, NULL},

@@ -77,8 +77,9 @@ def pinned(root):
 
 def in_order(lines, golden):
     """Lines that the golden file has stay in its order; new ones follow."""
-    place = {line: i for i, line in enumerate(golden.splitlines())}
-    return sorted(lines, key=lambda line: place.get(line, len(place)))
+    known = golden.splitlines()
+    place = {line: i for i, line in enumerate(known)}
+    return sorted(lines, key=lambda line: place.get(line, len(known)))
 
 
 def kind(name, fields):

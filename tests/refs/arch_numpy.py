@@ -83,15 +83,15 @@ def random_of(shapes_by_name):
 
 def write_safetensors(path, weights):
     head, at = {}, 0
-    for name, w in weights.items():
-        head[name] = {"dtype": "F32", "shape": list(w.shape), "data_offsets": [at, at + w.nbytes]}
+    for name, w in weights.items():  # bytes are codes of e4m3
+        head[name] = {"dtype": "F8_E4M3" if w.dtype == np.uint8 else "F32", "shape": list(w.shape), "data_offsets": [at, at + w.nbytes]}
         at += w.nbytes
     text = json.dumps(head).encode()
     text += b" " * (-len(text) % 8)
     with open(path, "wb") as f:
         f.write(struct.pack("<Q", len(text)) + text)
         for w in weights.values():
-            f.write(w.astype("<f4").tobytes())
+            f.write(w.tobytes() if w.dtype == np.uint8 else w.astype("<f4").tobytes())
 
 
 def read_safetensors(path):

@@ -5,11 +5,12 @@
     make_arch.py --compare tests/data/arch      numpy beside what transformers wrote
 
 For each name: NAME/config.json, NAME/model.safetensors or NAME/model.gguf (f32, seeded), NAME/expected.txt: `ids N ...`, then one line
-`row ...` for each position (encoders: one line `vec ...`), nine digits. phi3/short.txt: the same of its first tokens alone. Those of MODELS need torch and transformers, which make
+`row ...` for each position (encoders: one line `vec ...`), nine digits. phi3/short.txt: the same of its first tokens alone. llama4_folder/long.txt: of a longer text. Those of MODELS need torch and transformers, which make
 and evaluate them. Those of CONFIGS need numpy: arch_numpy.py evaluates them. So do those of which arch/NAME.py has the metadata, the tensors and the
 mathematics, by the names of GGUF; one with a config makes a folder. Small on purpose: each
 quirk of an architecture that changes the numbers is on (grouped heads, biases, head norms, sliding windows, rope scaling).
 """
+import contextlib
 import importlib
 import json
 import os
@@ -104,9 +105,9 @@ MODELS = {
         hf.StableLmConfig(**DECODER, use_qkv_bias=False, use_parallel_residual=True, qk_layernorm=True,
                           partial_rotary_factor=0.25)),
     "mistral3": lambda: hf.Ministral3ForCausalLM(
-        hf.Ministral3Config(**dict(DECODER, max_position_embeddings=256), head_dim=32, tie_word_embeddings=False,
+        hf.Ministral3Config(**dict(DECODER, max_position_embeddings=64), head_dim=32, tie_word_embeddings=False,
                             rope_parameters=dict(rope_type="yarn", rope_theta=1e6, factor=4.0, beta_fast=32.0, beta_slow=1.0,
-                                                 original_max_position_embeddings=64, mscale=1.0, mscale_all_dim=1.0,
+                                                 original_max_position_embeddings=16, mscale=1.0, mscale_all_dim=1.0,
                                                  llama_4_scaling_beta=0.1))),
 }
 
@@ -124,6 +125,15 @@ MODELS |= {
     "granitemoe_folder": lambda: hf.GraniteMoeForCausalLM(
         hf.GraniteMoeConfig(**EXPERTS, num_local_experts=6, num_experts_per_tok=2, embedding_multiplier=3.0, residual_multiplier=0.4,
                             attention_multiplier=0.15, logits_scaling=5.0)),
+    "qwen3_moe_mixed": lambda: hf.Qwen3MoeForCausalLM(  # experts in layers 1 and 5 of 6
+        hf.Qwen3MoeConfig(**dict(EXPERTS, intermediate_size=48, num_hidden_layers=6), head_dim=32, num_experts=6, num_experts_per_tok=2,
+                          moe_intermediate_size=32, norm_topk_prob=True, decoder_sparse_step=2, mlp_only_layers=[3])),
+    "qwen2_moe_mixed": lambda: hf.Qwen2MoeForCausalLM(
+        hf.Qwen2MoeConfig(**dict(EXPERTS, intermediate_size=56, num_hidden_layers=3), num_experts=6, num_experts_per_tok=2,
+                          moe_intermediate_size=32, shared_expert_intermediate_size=48, mlp_only_layers=[0, 2])),
+    "granitemoeshared": lambda: hf.GraniteMoeSharedForCausalLM(
+        hf.GraniteMoeSharedConfig(**EXPERTS, num_local_experts=6, num_experts_per_tok=2, shared_intermediate_size=40, embedding_multiplier=3.0,
+                                  residual_multiplier=0.4, attention_multiplier=0.15, logits_scaling=5.0)),
     "glm4_moe_folder": lambda: hf.Glm4MoeForCausalLM(
         hf.Glm4MoeConfig(**EXPERTS, **ROUTED, head_dim=32, attention_bias=True, use_qk_norm=True, num_mtp_layers=0)),
     "dots1_folder": lambda: hf.Dots1ForCausalLM(hf.Dots1Config(**EXPERTS, **ROUTED, n_shared_experts=2, head_dim=32, sliding_window=None)),
@@ -134,12 +144,37 @@ MODELS |= {
         hf.HunYuanMoEV1Config(**EXPERTS, num_experts=6, moe_topk=[2, 2], head_dim=32,
                               rope_parameters=dict(rope_type="dynamic", rope_theta=1e4, factor=1.0, alpha=8.0))),
     "llama4_folder": lambda: hf.Llama4ForCausalLM(
-        hf.Llama4TextConfig(**dict(EXPERTS, num_hidden_layers=4), intermediate_size_mlp=48, head_dim=16, num_local_experts=4,
-                            num_experts_per_tok=1, interleave_moe_layer_step=2, no_rope_layers=[],
+        hf.Llama4TextConfig(**dict(EXPERTS, num_hidden_layers=4, max_position_embeddings=256), intermediate_size_mlp=48, head_dim=16, num_local_experts=4,
+                            num_experts_per_tok=1, interleave_moe_layer_step=2, no_rope_layers=[], attention_chunk_size=64, floor_scale=16,
                             rope_parameters=dict(LLAMA3, rope_theta=5e5, low_freq_factor=1.0, high_freq_factor=1.0))),
     "minimax_m2_folder": lambda: hf.MiniMaxM2ForCausalLM(
         hf.MiniMaxM2Config(**EXPERTS, num_local_experts=6, num_experts_per_tok=2, head_dim=32, rotary_dim=16)),
 }
+
+GEMMA4 = dict(DECODER, intermediate_size=32, num_hidden_layers=6, head_dim=16, sliding_window=8, final_logit_softcapping=3.0,
+              layer_types=["sliding_attention", "sliding_attention", "full_attention"] * 2)
+MODELS |= {
+    "gemma4": lambda: hf.Gemma4ForCausalLM(  # as E2B: embeddings of layers, shared keys, wider feed-forwards with them
+        hf.Gemma4TextConfig(**GEMMA4, global_head_dim=32, vocab_size_per_layer_input=96, hidden_size_per_layer_input=16,
+                            num_kv_shared_layers=3, use_double_wide_mlp=True)),
+    "gemma4_moe": lambda: hf.Gemma4ForCausalLM(  # as 26B-A4B: values that are keys, fewer and longer global heads, experts
+        hf.Gemma4TextConfig(**GEMMA4, global_head_dim=32, hidden_size_per_layer_input=0, attention_k_eq_v=True,
+                            num_global_key_value_heads=1, enable_moe_block=True, num_experts=6, top_k_experts=2,
+                            moe_intermediate_size=32)),
+}
+
+LATENT = dict(EXPERTS, intermediate_size=48, num_key_value_heads=4, q_lora_rank=24, kv_lora_rank=32, qk_nope_head_dim=16, qk_rope_head_dim=8,
+              v_head_dim=12, n_routed_experts=8, num_experts_per_tok=3, moe_intermediate_size=32)
+MODELS |= {
+    "mistral4": lambda: hf.Mistral4ForCausalLM(
+        hf.Mistral4Config(**dict(LATENT, max_position_embeddings=64), n_group=2, topk_group=1, routed_scaling_factor=1.7,
+                          rope_parameters=dict(YARN, rope_theta=1e4, original_max_position_embeddings=16, beta_fast=32.0, beta_slow=1.0, mscale=1.0,
+                                               mscale_all_dim=1.0, llama_4_scaling_beta=0.1))),
+    "glm4_moe_lite": lambda: hf.Glm4MoeLiteForCausalLM(
+        hf.Glm4MoeLiteConfig(**dict(LATENT, num_hidden_layers=3), rms_norm_eps=1e-3, mlp_layer_types=["dense", "dense", "sparse"])),
+}
+# Models of which what transformers computes in f32 costs more than the tests allow.
+ALL_IN_F64 = {"gemma4", "gemma4_moe"}
 
 NUMPY = dict(DECODER, hidden_act="silu", rms_norm_eps=1e-5, rope_theta=10000.0, tie_word_embeddings=False)
 CONFIGS = {
@@ -163,13 +198,19 @@ CONFIGS = {
 def shake(model):
     """Random values everywhere, norms and biases too: a weight that is 1 or 0 hides a mistake."""
     generator = torch.Generator().manual_seed(7)
+    kind = type(model).__name__
+    is_plain = "Gemma" not in kind or kind.startswith("Gemma4")  # the other Gemmas multiply by 1 + w
     for name, p in sorted(model.named_parameters()):
         scale = 0.3 if p.dim() == 1 else 0.6 / p.shape[-1] ** 0.5 * 2
-        base = 1.0 if p.dim() == 1 and "norm" in name.lower() and name.endswith("weight") and "gemma" not in type(model).__name__.lower() else 0.0
+        base = 1.0 if p.dim() == 1 and "norm" in name.lower() and name.endswith("weight") and is_plain else 0.0
         p.data = base + scale * torch.randn(p.shape, generator=generator)
+        if kind.startswith("Gemma4") and name.endswith("q_norm.weight"):
+            p.data *= 0.25  # the factor of attention's logits, which other models have apart
     for name, p in sorted(model.named_buffers()):  # of the choice of experts alone
         if name.endswith("e_score_correction_bias"):
             p.copy_(0.2 * torch.randn(p.shape, generator=generator))
+        if name.endswith("layer_scalar"):
+            p.copy_(1 + 0.2 * torch.randn(p.shape, generator=generator))
 
 
 def with_mxfp4(model, folder):
@@ -213,6 +254,18 @@ def write_expected(folder, by, word, rows, file="expected.txt", ids=IDS):
             f.write(line(word, row))
 
 
+@contextlib.contextmanager
+def all_in_f64():
+    """Computes in f64 even what transformers computes in f32 for a model of f64: norms, routers, angles."""
+    kept = torch.Tensor.float, torch.float32, torch.float
+    torch.Tensor.float = lambda x, *args, **kwargs: x.double()
+    torch.float32 = torch.float = torch.float64
+    try:
+        yield
+    finally:
+        torch.Tensor.float, torch.float32, torch.float = kept
+
+
 def by_transformers(name, folder):
     torch.manual_seed(1)
     model = MODELS[name]().eval()
@@ -226,7 +279,7 @@ def by_transformers(name, folder):
         with_mxfp4(model, folder)
     model = model.double()
     model.config._experts_implementation = "eager"  # the other ways have no f64
-    with torch.no_grad():
+    with torch.no_grad(), all_in_f64() if name in ALL_IN_F64 else contextlib.nullcontext():
         out = model(torch.tensor([IDS]))
     by = f"transformers {hf.__version__}, torch {torch.__version__}"
     if not hasattr(out, "logits"):  # encoders
@@ -234,11 +287,21 @@ def by_transformers(name, folder):
         write_expected(folder, by, "vec", [(v / v.norm()).tolist()])
     else:
         write_expected(folder, by, "row", out.logits[0].tolist())
+    if name == "llama4_folder":
+        write_long(folder, by, model)
     if name == "phi3":  # as many tokens as longrope's short factors are for
         ids = IDS[:model.config.original_max_position_embeddings]
         with torch.no_grad():
             rows = model(torch.tensor([ids])).logits[0].tolist()
         write_expected(folder, by, "row", rows, "short.txt", ids)
+
+
+def write_long(folder, by, model):
+    """Logits of every seventh token of a text that is longer than two chunks of attention."""
+    ids = [(i * 37 + 11) % 96 for i in range(150)]
+    with torch.no_grad():
+        rows = model(torch.tensor([ids])).logits[0, ::7].tolist()
+    write_expected(folder, by + ", every seventh row", "row", rows, "long.txt", ids)
 
 
 def write_folder(folder, config, weights):
@@ -263,9 +326,11 @@ def by_numpy(name, folder):
 def by_module(name, folder):
     module = importlib.import_module(f"arch.{name}")
     weights = arch_numpy.random_of(module.shapes())
+    if hasattr(module, "changed"):
+        weights = module.changed(weights)
     os.makedirs(folder, exist_ok=True)
     if hasattr(module, "config"):
-        write_folder(folder, module.config(), weights)
+        write_folder(folder, module.config(), module.stored(weights) if hasattr(module, "stored") else weights)
     else:
         tensors = {tensor: (w.shape, 0, w.astype("<f4").tobytes()) for tensor, w in weights.items()}
         with open(os.path.join(folder, "model.gguf"), "wb") as f:

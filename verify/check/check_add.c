@@ -18,6 +18,7 @@ static void draw(check_case *c) {
   d->scale = check_factor(c);
   d->x_stride = check_stride(c, d->width, 1);
   d->b_stride = check_stride(c, d->width, 1);
+  d->factor_stride = check_pick(c, 2) ? check_stride(c, 1, 1) : 0;
   d->y_stride = check_pick(c, 2) ? d->x_stride : check_stride(c, d->width, 1);
 }
 
@@ -26,9 +27,11 @@ static void args(const check_case *c, const void *desc, check_args *a) {
   check_in(a, "x", offsetof(ga_add_io, x), d->dtype, d->rows, d->width, d->x_stride);
   check_arg *y = check_out(a, "y", offsetof(ga_add_io, y), d->dtype, d->rows, d->width, d->y_stride);
   if (c->bits & Y_IS_X && d->y_stride == d->x_stride) y->alias = 0;
-  if (c->bits & NO_B) return;
-  check_in(a, "b", offsetof(ga_add_io, b), d->dtype, d->b_rows, d->width, d->b_stride);
-  if (c->bits & Y_IS_B && y->alias < 0 && d->y_stride == d->b_stride && d->b_rows == d->rows) y->alias = 2;
+  if (!(c->bits & NO_B)) {
+    check_in(a, "b", offsetof(ga_add_io, b), d->dtype, d->b_rows, d->width, d->b_stride);
+    if (c->bits & Y_IS_B && y->alias < 0 && d->y_stride == d->b_stride && d->b_rows == d->rows) y->alias = 2;
+  }
+  if (d->factor_stride) check_in(a, "factors", offsetof(ga_add_io, factors), GA_F32, d->rows, 1, d->factor_stride);
 }
 
 static void oracle_types(void *desc) { ((ga_add_desc *)desc)->dtype = GA_F64; }
@@ -40,7 +43,8 @@ static ga_status plain(const ga_kernel *kernel, const void *desc, const void *io
   ga_dtype t = (ga_dtype)d->dtype;
   for (int64_t r = 0; r < d->rows; r++)
     for (int64_t i = 0; i < d->width; i++) {
-      float x = d->scale * (float)ga_ref_load(t, a->x, r * d->x_stride + i);
+      float x = d->scale * (d->factor_stride ? a->factors[r * d->factor_stride] : 1.0f) *
+                (float)ga_ref_load(t, a->x, r * d->x_stride + i);
       float b = a->b ? (float)ga_ref_load(t, a->b, (d->b_rows == 1 ? 0 : r) * d->b_stride + i) : 0.0f;
       ga_ref_store(t, a->y, r * d->y_stride + i, (double)(x + b));
     }
@@ -53,7 +57,8 @@ static void unit(const check_case *c, const check_arg *y, const void *io, double
   const ga_add_io *a = io;
   for (int64_t i = 0; i < n; i++) {
     int64_t r = i / d->width, col = i % d->width;
-    double x = (double)d->scale * ga_ref_load(GA_F64, a->x, r * d->x_stride + col);
+    double factor = d->factor_stride ? ga_ref_load(GA_F32, a->factors, r * d->factor_stride) : 1;
+    double x = (double)d->scale * factor * ga_ref_load(GA_F64, a->x, r * d->x_stride + col);
     double b = a->b ? ga_ref_load(GA_F64, a->b, (d->b_rows == 1 ? 0 : r) * d->b_stride + col) : 0;
     unit[i] = check_ulp(y->dtype, fabs(x) + fabs(b));
   }

@@ -157,11 +157,11 @@ static ga_status put_weight(synth *m, weight_id id, int64_t il) {
       (use->optional && !(id == W_OUTPUT && m->shape.has_head)))
     return GA_OK;
   int64_t dims[GA_WEIGHT_DIMS];
-  int32_t n_dims = ga_weight_dims(&m->hparams, id, dims);
+  int32_t n_dims = ga_weight_dims(&m->hparams, id, (int32_t)il, dims);
   const bool is_vector = s->kind == KIND_VECTOR;
   if (is_vector && s->rows == DIM_EXPERTS) { /* a row for each expert */
-    dims[0] = ga_weight_dim(&m->hparams, s->rows);
-    dims[1] = ga_weight_dim(&m->hparams, s->cols);
+    dims[0] = ga_weight_dim(&m->hparams, s->rows, (int32_t)il);
+    dims[1] = ga_weight_dim(&m->hparams, s->cols, (int32_t)il);
     n_dims = 2;
   }
   const int64_t cols = dims[n_dims - 1];

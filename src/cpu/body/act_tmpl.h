@@ -89,7 +89,8 @@ static void add_rows_of_job(const void *job, int64_t begin, int64_t end) {
   const ga_add_desc *d = j->d;
   for (int64_t r = begin; r < end; r++) {
     const float *b = j->a->b ? (const float *)j->a->b + (d->b_rows == 1 ? 0 : r) * d->b_stride : NULL;
-    add_row((const float *)j->a->x + r * d->x_stride, b, (float *)j->a->y + r * d->y_stride, d->width, d->scale);
+    const float scale = d->factor_stride ? d->scale * j->a->factors[r * d->factor_stride] : d->scale;
+    add_row((const float *)j->a->x + r * d->x_stride, b, (float *)j->a->y + r * d->y_stride, d->width, scale);
   }
 }
 

@@ -16,5 +16,5 @@ const weight_use *ga_arch_weight(const ga_arch_desc *arch, weight_id id) {
 
 bool ga_arch_has_weight(const ga_hparams *p, weight_id id, int32_t layer) {
   if (!ga_arch_weight(p->arch, id)) return false;
-  return !ga_weight_specs[id].of_layer || !p->arch->has_weight || p->arch->has_weight(p, id, layer);
+  return !p->arch->has_weight || p->arch->has_weight(p, id, ga_weight_specs[id].of_layer ? layer : 0);
 }

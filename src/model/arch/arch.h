@@ -20,7 +20,8 @@ struct ga_arch_desc {
   bool has_rank_head; /* files of the architecture may have a head that scores pairs of texts (rank_head.h) */
   const weight_use *weights;
   size_t n_weights;
-  /* Returns whether the layer has the tensor. NULL: each layer has all of `weights`. */
+  /* Returns whether the layer has the tensor; of tensors of the whole model whether the model has it. NULL: all of
+   * `weights` are there. */
   bool (*has_weight)(const ga_hparams *p, weight_id id, int32_t layer);
   /* Reads the hyper-parameters into p, whose fields are 0 except arch. */
   ga_status (*read)(const ga_model_file *file, ga_hparams *p);
@@ -44,6 +45,18 @@ bool ga_arch_has_weight(const ga_hparams *p, weight_id id, int32_t layer);
 /* --- for `read` functions: they read keys of the file, and check them against limits that make later computations safe
  * --- */
 
+/* Reads the number of layers, the width and the context, and sets the defaults of scales but that of attention. */
+GA_NODISCARD ga_status hparams_model_sizes(const ga_model_file *file, ga_hparams *p);
+/* Reads the heads and widths of models whose layers with a window have heads of their own, and whose feed-forwards
+ * differ in width. Call it after hparams_windows. */
+GA_NODISCARD ga_status hparams_layer_sizes(const ga_model_file *file, ga_hparams *p);
+/* Reads the width of the embedding of a token that each layer has of its own. */
+GA_NODISCARD ga_status hparams_layer_embedding(const ga_model_file *file, ga_hparams *p);
+/* Reads the numbers of elements of heads of keys and of values. */
+GA_NODISCARD ga_status hparams_head_dims(const ga_model_file *file, ga_hparams *p);
+/* Reads the number of last layers that have no keys and values of their own. Each reads those of the last layer before
+ * them that has a window as it has, or has none. Call it after hparams_windows. */
+GA_NODISCARD ga_status hparams_shared_kv(const ga_model_file *file, int32_t fallback, ga_hparams *p);
 /* Reads the numbers of layers and heads and the widths, and sets the defaults of all scales. */
 GA_NODISCARD ga_status hparams_sizes(const ga_model_file *file, ga_hparams *p);
 /* Reads the parameters of RoPE. pairs: "norm" or "neox", the elements that are rotated together unless the file says
@@ -60,6 +73,9 @@ GA_NODISCARD ga_status hparams_windows(const ga_model_file *file, int32_t fallba
 GA_NODISCARD ga_status hparams_vocab(const ga_model_file *file, ga_hparams *p);
 /* Reads the epsilon of norms. key: the metadata key without its prefix "<arch>.". */
 GA_NODISCARD ga_status hparams_eps(const ga_model_file *file, const char *key, ga_hparams *p);
+/* Reads an integer in [least, most], which must be there. key: the metadata key without its prefix "<arch>.". */
+GA_NODISCARD ga_status hparams_stated_int(const ga_model_file *file, const ga_hparams *p, const char *key,
+                                          int64_t least, int64_t most, int32_t *out);
 /* Reads an integer in [least, most], or sets `fallback` if the key is absent. key: the metadata key without its prefix
  * "<arch>.". */
 GA_NODISCARD ga_status hparams_int(const ga_model_file *file, const ga_hparams *p, const char *key, int64_t fallback,
@@ -82,6 +98,8 @@ GA_NODISCARD ga_status hparams_router(const ga_model_file *file, const ga_router
 GA_NODISCARD ga_status hparams_head_norms(const ga_model_file *file, ga_hparams *p);
 /* Reads the factor of attention's logits if the file has it; hparams_sizes sets the default. */
 GA_NODISCARD ga_status hparams_attn_scale(const ga_model_file *file, ga_hparams *p);
+/* Reads the factors of queries by position. `scale` and `length` are those of files that state none; scale 0: none. */
+GA_NODISCARD ga_status hparams_temperature(const ga_model_file *file, float scale, int32_t length, ga_hparams *p);
 /* Reads the pooling of an encoder. If the file states none, it is the mean. */
 GA_NODISCARD ga_status hparams_pooling(const ga_model_file *file, ga_hparams *p);
 /* Reads the type of the scaling of rotary embedding, and its factor. If the file states no factor, or 0, *factor is

@@ -1,5 +1,7 @@
 #include "model/arch/blocks.h"
 
+#include <math.h>
+
 #include "ga/gemm.h"
 #include "model/arch/arch.h"
 
@@ -15,7 +17,8 @@ block_qkv block_qkv_of(graph_builder *b, value_id h) {
 
 block_qkv block_joined_qkv_of(graph_builder *b, value_id h) {
   const ga_hparams *p = &b->model->hparams;
-  const int64_t n_q = ga_weight_dim(p, DIM_Q), n_k = ga_weight_dim(p, DIM_K), n_v = ga_weight_dim(p, DIM_V);
+  const int64_t n_q = ga_weight_dim(p, DIM_Q, b->layer), n_k = ga_weight_dim(p, DIM_K, b->layer),
+                n_v = ga_weight_dim(p, DIM_V, b->layer);
   const value_id qkv = build_linear(b, h, W_QKV, build_if_present(b, W_QKV_B)); /* [T, Hq D + Hkv D + Hkv Dv] */
   block_qkv t;
   t.q = build_slice(b, qkv, 0, n_q);
@@ -79,7 +82,7 @@ value_id block_experts(graph_builder *b, value_id h, int32_t act) {
 }
 
 bool block_layer_has_experts(const ga_hparams *p, int32_t layer) {
-  return layer >= p->n_dense_layers && (layer + 1) % p->expert_step == 0;
+  return p->n_experts > 0 && layer >= p->n_dense_layers && (layer + 1) % p->expert_step == 0 && !p->is_dense[layer];
 }
 
 bool block_has_weight(const ga_hparams *p, weight_id id, int32_t layer) {
@@ -114,6 +117,24 @@ value_id block_expert_layer(graph_builder *b, value_id h, int32_t act) {
   return build_add(b, y, build_gated_linear(b, shared, weight, W_DOWN_SHARED));
 }
 
+/* --- embeddings of layers --- */
+
+value_id block_layer_embeddings(graph_builder *b, value_id x) {
+  const ga_hparams *p = &b->model->hparams;
+  const float each = sqrtf((float)p->layer_embed_width), width = sqrtf((float)p->width);
+  const value_id looked_up = build_embed(b, W_LAYER_EMBD, IDS_TOKENS, each); /* [T, n_layers P] */
+  const value_id made = build_scaled_linear(b, x, W_LAYER_EMBD_PROJ, W_NONE, 1 / width);
+  return build_scale(b, build_add(b, build_group_norm(b, made, W_LAYER_EMBD_NORM), looked_up), sqrtf(0.5f));
+}
+
+value_id block_layer_embedding(graph_builder *b, value_id x) {
+  const int32_t width = b->model->hparams.layer_embed_width;
+  const value_id own = build_slice(b, b->layer_values, (int64_t)b->layer * width, width); /* [T, P] */
+  const value_id gate = build_linear(b, x, W_LAYER_GATE, W_NONE);                         /* [T, P] */
+  const value_id y = build_linear(b, build_gated_act(b, GA_ACT_GELU_TANH, gate, own), W_LAYER_PROJ, W_NONE);
+  return build_rms_norm(b, y, W_POST_LAYER_NORM);
+}
+
 /* --- layers --- */
 
 value_id block_layer_norm_decoder(graph_builder *b, value_id x, int32_t window, int32_t act) {
@@ -131,6 +152,14 @@ value_id block_layers(graph_builder *b, value_id x, block_layer_fn layer) {
 void block_rms_head(graph_builder *b, value_id x, float scale) {
   const value_id h = build_rms_norm(b, build_wanted(b, x), W_OUTPUT_NORM); /* [n_out, d] */
   build_result(b, build_scaled_linear(b, h, W_OUTPUT, W_NONE, scale), POOL_NONE);
+}
+
+void block_capped_head(graph_builder *b, value_id x) {
+  const float cap = b->model->hparams.logit_softcap;
+  const value_id h = build_rms_norm(b, build_wanted(b, x), W_OUTPUT_NORM);              /* [n_out, d] */
+  value_id logits = build_scaled_linear(b, h, W_OUTPUT, W_NONE, cap > 0 ? 1 / cap : 1); /* [n_out, V] */
+  if (cap > 0) logits = build_scale(b, build_act(b, GA_ACT_TANH, logits), cap);
+  build_result(b, logits, POOL_NONE);
 }
 
 void block_layer_norm_head(graph_builder *b, value_id x, float scale) {

@@ -49,6 +49,12 @@ bool block_has_weight(const ga_hparams *p, weight_id id, int32_t layer);
  * multiplied by the sigmoid of W_SHARED_GATE h if the file has that; or one feed-forward. */
 value_id block_expert_layer(graph_builder *b, value_id h, int32_t act);
 
+/* Returns [T, n_layers P], the embeddings of tokens that layers have of their own: the sum of looked up ones and of
+ * products with x [T, d], normed for each layer. */
+value_id block_layer_embeddings(graph_builder *b, value_id x);
+/* Returns [T, d] = norm(W_proj (gelu(W_gate x) * e)), where e [T, P] is the layer's part of b->layer_values. */
+value_id block_layer_embedding(graph_builder *b, value_id x);
+
 /* Appends a decoder layer with layer norms before attention and before an ungated feed-forward: x [T, d] -> [T, d]. */
 value_id block_layer_norm_decoder(graph_builder *b, value_id x, int32_t window, int32_t act);
 
@@ -57,6 +63,9 @@ typedef value_id (*block_layer_fn)(graph_builder *b, value_id x); /* appends lay
 value_id block_layers(graph_builder *b, value_id x, block_layer_fn layer);
 /* Sets the result, logits [n_out, V] = scale * W_output norm(wanted rows of x), with the RMS norm. */
 void block_rms_head(graph_builder *b, value_id x, float scale);
+/* Sets the result, logits [n_out, V] = cap * tanh(W_output norm(wanted rows of x) / cap), with the RMS norm and the
+ * cap of hparams.logit_softcap; 0: no cap. */
+void block_capped_head(graph_builder *b, value_id x);
 /* Sets the result, logits [n_out, V] = scale * W_output norm(wanted rows of x), with the layer norm. */
 void block_layer_norm_head(graph_builder *b, value_id x, float scale);
 

@@ -1,5 +1,7 @@
 /* DeepSeek V2, V3 and R1, Kimi K2, GLM 4.7 Flash (arXiv 2405.04434, 2412.19437): multi-head latent attention, dense
- * layers first, then experts beside a feed-forward that tokens share.
+ * layers first, then experts beside a feed-forward that tokens share. Mistral 4 (Mistral 2026) chooses groups of
+ * experts by the sum of two probabilities. It and Mistral Large 3 multiply queries by factors that rise with the
+ * position.
  *
  * The cache has a latent vector and a rotated key for each token (ga/mla.h). Files with attn_k_b and attn_v_b state the
  * sizes of that cache as key_length and value_length, and heads' own sizes as key_length_mla and value_length_mla.
@@ -21,9 +23,10 @@ static value_id latent_block(graph_builder *b, value_id h) {
   const weight_id k_up[] = {W_K_UP}, norm[] = {W_KV_DOWN_NORM}, v_up[] = {W_V_UP};
   value_id q;
   if (p->q_latent)
-    q = build_linear(b, build_rms_norm(b, build_linear(b, h, W_Q_DOWN, W_NONE), W_Q_DOWN_NORM), W_Q_UP, W_NONE);
+    q = build_linear(b, build_latent_norm(b, build_linear(b, h, W_Q_DOWN, W_NONE), W_Q_DOWN_NORM), W_Q_UP, W_NONE);
   else
-    q = build_linear(b, h, W_Q, W_NONE);                                           /* [T, Hq D] */
+    q = build_linear(b, h, W_Q, W_NONE); /* [T, Hq D] */
+  if (p->temperature.length) q = build_scale_by_position(b, q);
   const value_id rows[] = {build_op(b, &latent_query, &q, k_up, p->n_heads * row), /* [T, Hq (R + r)] */
                            build_linear(b, h, W_KV_DOWN, W_NONE)};                 /* [T, R + r] */
   const value_id latent = build_op(b, &latent_attention, rows, norm, (int64_t)p->n_heads * p->kv_latent);
@@ -130,11 +133,7 @@ static ga_status read_scores_of_folder(const ga_model_file *file, ga_hparams *p)
 static ga_status read_deepseek2_experts(const ga_model_file *file, ga_hparams *p) {
   ga_router router = {.scores = GA_ROUTE_SOFTMAX, .renorm = GA_ROUTE_RENORM_NONE, .scale = 1};
   if (is_glm_flash(p)) router.scores = GA_ROUTE_SIGMOID;
-  if (!hparams_has_experts(file, p)) {
-    p->n_dense_layers = p->n_layers;
-    p->expert_step = 1;
-    return GA_OK;
-  }
+  if (!hparams_has_experts(file, p)) return GA_OK;
   GA_TRY(hparams_router(file, &router, p));
   GA_TRY(read_scores_of_folder(file, p));
   if (p->router.scores == GA_ROUTE_SIGMOID) p->router.group_score = GA_ROUTE_GROUP_SUM2;
@@ -148,9 +147,7 @@ static ga_status refuse_others(const ga_model_file *file, const ga_hparams *p) {
   static const struct {
     const char *key, *what;
   } others[] = {{"attention.indexer.head_count", "sparse attention by an indexer (DeepSeek V3.2)"},
-                {"attention.indexer.top_k", "sparse attention by an indexer (DeepSeek V3.2)"},
-                {"attention.temperature_scale", "queries scaled by their positions (Mistral Large 3)"},
-                {"attention.temperature_length", "queries scaled by their positions (Mistral Large 3)"}};
+                {"attention.indexer.top_k", "sparse attention by an indexer (DeepSeek V3.2)"}};
   char text[GA_HPARAM_KEY_BYTES];
   for (size_t i = 0; i < GA_COUNT_OF(others); i++)
     GA_REQUIRE(!ga_model_file_meta(file, hparams_key(p, others[i].key, text)), GA_ERR_UNSUPPORTED,
@@ -159,6 +156,32 @@ static ga_status refuse_others(const ga_model_file *file, const ga_hparams *p) {
                  !ga_model_file_find(file, "blk.0.indexer.k_norm.weight"),
              GA_ERR_UNSUPPORTED, "blk.0.indexer: %s is not supported yet", others[0].what);
   return GA_OK;
+}
+
+/* The classes of folders norm latent vectors with an epsilon of 1e-6, whatever that of the other norms is. GGUF has one
+ * epsilon, and files that GA makes of folders a key for the other. A folder also states a part of heads, which must be
+ * what rotates. */
+static ga_status read_folder_latents(const ga_model_file *file, ga_hparams *p) {
+  double part, eps;
+  int32_t dim = p->head_dim;
+  const bool is_folder = ga_model_file_meta(file, "ga.qk_nope_head_dim") != NULL;
+  GA_TRY(ga_model_file_float_or(file, "ga.latent_norm_eps", is_folder ? 1e-6 : (double)p->norm_eps, &eps));
+  GA_REQUIRE(eps >= 0 && eps <= 1, GA_ERR_FORMAT, "ga.latent_norm_eps is %g; must be 0 to 1", eps);
+  p->latent_eps = (float)eps;
+  if (is_folder) GA_TRY(hparams_int(file, p, "attention.key_length", dim, 1, 1024, &dim));
+  GA_REQUIRE(dim == p->head_dim, GA_ERR_SHAPE, "%s.attention.key_length is %d; must be %d, as the parts of heads say",
+             p->arch->name, dim, p->head_dim);
+  GA_TRY(ga_model_file_float_or(file, "ga.rope_fraction", (double)p->rot_dim / p->head_dim, &part));
+  GA_REQUIRE(fabs(part * p->head_dim - p->rot_dim) < 0.5, GA_ERR_UNSUPPORTED,
+             "partial_rotary_factor is %g of heads of %d; GA rotates qk_rope_head_dim, %d", part, p->head_dim,
+             p->rot_dim);
+  return GA_OK;
+}
+
+static ga_status read_deepseek2_temperature(const ga_model_file *file, ga_hparams *p) {
+  int32_t original;
+  GA_TRY(hparams_original_context(file, p, &original));
+  return hparams_temperature(file, 0, original, p);
 }
 
 static ga_status read_deepseek2(const ga_model_file *file, ga_hparams *p) {
@@ -172,7 +195,15 @@ static ga_status read_deepseek2(const ga_model_file *file, ga_hparams *p) {
   GA_TRY(read_yarn(file, p));
   GA_TRY(hparams_vocab(file, p));
   GA_TRY(read_deepseek2_experts(file, p));
-  return hparams_eps(file, "attention.layer_norm_rms_epsilon", p);
+  GA_TRY(read_deepseek2_temperature(file, p));
+  GA_TRY(hparams_eps(file, "attention.layer_norm_rms_epsilon", p));
+  return read_folder_latents(file, p);
+}
+
+static ga_status read_mistral4(const ga_model_file *file, ga_hparams *p) {
+  GA_TRY(read_deepseek2(file, p));
+  p->router.group_score = GA_ROUTE_GROUP_SUM2;
+  return GA_OK;
 }
 
 /* --- tensors --- */
@@ -220,3 +251,9 @@ const ga_arch_desc ga_arch_deepseek2 = {.name = "deepseek2",
                                         .has_weight = has_deepseek2_weight,
                                         .read = read_deepseek2,
                                         .build = build_deepseek2};
+const ga_arch_desc ga_arch_mistral4 = {.name = "mistral4",
+                                       .weights = deepseek2_weights,
+                                       .n_weights = GA_COUNT_OF(deepseek2_weights),
+                                       .has_weight = has_deepseek2_weight,
+                                       .read = read_mistral4,
+                                       .build = build_deepseek2};

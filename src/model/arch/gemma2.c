@@ -36,14 +36,9 @@ static value_id build_layer(graph_builder *b, value_id x) {
 }
 
 static void build(graph_builder *b) {
-  const ga_hparams *p = &b->model->hparams;
-  const float cap = p->logit_softcap;
-  value_id x = build_embed(b, W_TOKEN_EMBD, IDS_TOKENS, p->embed_scale); /* x [T, d] = sqrt(d) E[ids] */
-  x = block_layers(b, x, build_layer);
-  const value_id h = build_rms_norm(b, build_wanted(b, x), W_OUTPUT_NORM);              /* [n_out, d] */
-  value_id logits = build_scaled_linear(b, h, W_OUTPUT, W_NONE, cap > 0 ? 1 / cap : 1); /* [n_out, V] */
-  if (cap > 0) logits = build_scale(b, build_act(b, GA_ACT_TANH, logits), cap);
-  build_result(b, logits, POOL_NONE);
+  const value_id x =
+      build_embed(b, W_TOKEN_EMBD, IDS_TOKENS, b->model->hparams.embed_scale); /* x [T, d] = sqrt(d) E[ids] */
+  block_capped_head(b, block_layers(b, x, build_layer));
 }
 
 static const weight_use weights[] = {

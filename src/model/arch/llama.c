@@ -17,28 +17,21 @@ static value_id build_with(graph_builder *b, value_id x, bool head_norms) {
   block_qkv t = block_qkv_of(b, build_rms_norm(b, x, W_ATTN_NORM));
   if (head_norms) block_norm_heads(b, &t);
   if (!p->no_rope[b->layer]) block_rotate(b, &t, false);
+  if (p->temperature.length) t.q = build_scale_by_position(b, t.q);
   x = build_add(b, x, block_attention(b, t, p->window, share));
   const value_id h = build_rms_norm(b, x, W_FFN_NORM);
   if (!p->n_experts) return build_add(b, x, block_gated_ffn(b, h, GA_ACT_SILU, share));
-  const value_id y = block_experts(b, h, GA_ACT_SILU);
+  const value_id y = block_expert_layer(b, h, GA_ACT_SILU);
   return build_add(b, x, share == 1 ? y : build_scale(b, y, share));
 }
 
-/* A layer has experts, or one feed-forward. */
+/* All layers have experts, or one feed-forward each. */
 static bool llama_has_weight(const ga_hparams *p, weight_id id, int32_t layer) {
-  (void)layer;
   switch (id) {
-  case W_GATE:
-  case W_UP:
-  case W_DOWN:
   case W_GATE_B:
   case W_UP_B:
   case W_DOWN_B: return !p->n_experts;
-  case W_ROUTER:
-  case W_GATE_EXPERTS:
-  case W_UP_EXPERTS:
-  case W_DOWN_EXPERTS: return p->n_experts > 0;
-  default: return true;
+  default: return block_has_weight(p, id, layer);
   }
 }
 
@@ -83,15 +76,12 @@ static ga_status read_granite(const ga_model_file *file, ga_hparams *p) {
 }
 
 /* A token's weights are the softmax over its chosen experts. Files of the same name may have a feed-forward that tokens
- * share beside them (GraniteMoeShared), which GA does not have. */
+ * share beside them (GraniteMoeShared). */
 static ga_status read_granitemoe(const ga_model_file *file, ga_hparams *p) {
   static const ga_router router = {.scores = GA_ROUTE_SOFTMAX_CHOSEN, .scale = 1};
-  int32_t shared;
   GA_TRY(read_granite(file, p));
-  GA_TRY(hparams_int(file, p, "expert_shared_feed_forward_length", 0, 0, 1 << 22, &shared));
-  GA_REQUIRE(!shared, GA_ERR_UNSUPPORTED,
-             "granitemoe.expert_shared_feed_forward_length is %d; GA has only models where it is absent or 0", shared);
-  return hparams_router(file, &router, p);
+  GA_TRY(hparams_router(file, &router, p));
+  return hparams_expert_layers(file, p);
 }
 
 static ga_status read_smollm3(const ga_model_file *file, ga_hparams *p) {
@@ -99,8 +89,8 @@ static ga_status read_smollm3(const ga_model_file *file, ga_hparams *p) {
   return hparams_rope_layers(file, p);
 }
 
-/* Ministral 3 multiplies queries by 1 + scale * ln(1 + floor(position / n)), with the context n of its first training:
- * by 1 before n, and GA takes texts up to there. */
+/* Ministral 3 multiplies queries by 1 + scale * ln(1 + floor(position / n)), with the context n of its first
+ * training. */
 static ga_status read_mistral3(const ga_model_file *file, ga_hparams *p) {
   static const char key[] = "rope.scaling.original_context_length";
   char text[GA_HPARAM_KEY_BYTES];
@@ -113,9 +103,7 @@ static ga_status read_mistral3(const ga_model_file *file, ga_hparams *p) {
   GA_REQUIRE(ga_model_file_meta(file, hparams_key(p, key, text)), GA_ERR_FORMAT,
              "mistral3.attention.temperature_scale is %g, and %s is missing; must be there", (double)scale, text);
   GA_TRY(hparams_int(file, p, key, 0, 1, 1 << 30, &original));
-  if (original < p->context) p->context = original;
-  p->context_most = p->context;
-  return GA_OK;
+  return hparams_temperature(file, scale, original, p);
 }
 
 static const weight_use llama_weights[] = {
@@ -191,23 +179,21 @@ const ga_arch_desc ga_arch_granite = {.name = "granite",
                                       .read = read_granite,
                                       .build = build_llama};
 static const weight_use granitemoe_weights[] = {
-    {W_TOKEN_EMBD, REQUIRED},
-    {W_OUTPUT_NORM, REQUIRED},
-    {W_OUTPUT, OPTIONAL},
-    {W_ATTN_NORM, REQUIRED},
-    {W_Q, REQUIRED},
-    {W_K, REQUIRED},
-    {W_V, REQUIRED},
-    {W_O, REQUIRED},
-    {W_FFN_NORM, REQUIRED},
-    {W_ROUTER, REQUIRED},
-    {W_GATE_EXPERTS, REQUIRED},
-    {W_UP_EXPERTS, REQUIRED},
-    {W_DOWN_EXPERTS, REQUIRED},
+    {W_TOKEN_EMBD, REQUIRED},  {W_OUTPUT_NORM, REQUIRED},
+    {W_OUTPUT, OPTIONAL},      {W_ATTN_NORM, REQUIRED},
+    {W_Q, REQUIRED},           {W_K, REQUIRED},
+    {W_V, REQUIRED},           {W_O, REQUIRED},
+    {W_FFN_NORM, REQUIRED},    {W_GATE, REQUIRED},
+    {W_UP, REQUIRED},          {W_DOWN, REQUIRED},
+    {W_ROUTER, REQUIRED},      {W_GATE_EXPERTS, REQUIRED},
+    {W_UP_EXPERTS, REQUIRED},  {W_DOWN_EXPERTS, REQUIRED},
+    {W_GATE_SHARED, REQUIRED}, {W_UP_SHARED, REQUIRED},
+    {W_DOWN_SHARED, REQUIRED},
 };
 const ga_arch_desc ga_arch_granitemoe = {.name = "granitemoe",
                                          .weights = granitemoe_weights,
                                          .n_weights = GA_COUNT_OF(granitemoe_weights),
+                                         .has_weight = block_has_weight,
                                          .read = read_granitemoe,
                                          .build = build_llama};
 const ga_arch_desc ga_arch_smollm3 = {.name = "smollm3",

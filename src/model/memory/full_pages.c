@@ -2,7 +2,7 @@
 #include "model/memory/kv_layout.h"
 
 static bool sees_all(const ga_hparams *p, int32_t layer) {
-  return !p->no_attention[layer] && !p->kv_latent && (!p->window || !p->is_local[layer]);
+  return memory_has_kv(p, layer) && (!p->window || !p->is_local[layer]);
 }
 
 const memory_kind_type memory_full_pages = {.name = "full_pages",

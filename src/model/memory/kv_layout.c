@@ -2,8 +2,7 @@
 
 #include "base/status.h"
 
-static ga_status lay_out_pages(const ga_hparams *p, ga_dtype dtype, int32_t dim, int64_t n_pages, memory_tensor *out) {
-  const int64_t heads = p->n_kv_heads;
+static ga_status lay_out_pages(int64_t heads, int32_t dim, ga_dtype dtype, int64_t n_pages, memory_tensor *out) {
   uint64_t page, codes;
   GA_TRY(ga_dtype_bytes(dtype, GA_KV_PAGE * heads * dim, &page));
   GA_TRY(ga_dtype_bytes(dtype, n_pages * GA_KV_PAGE * heads * dim, &codes));
@@ -19,8 +18,8 @@ static ga_status lay_out_pages(const ga_hparams *p, ga_dtype dtype, int32_t dim,
 }
 
 ga_status memory_kv_layout(const ga_hparams *p, ga_dtype dtype, int32_t layer, int64_t n_pages, memory_layout *out) {
-  (void)layer; /* all layers have heads of one size */
+  const ga_heads heads = ga_heads_of(p, layer);
   out->n_tensors = 2;
-  GA_TRY(lay_out_pages(p, dtype, p->head_dim, n_pages, &out->tensors[MEMORY_KEYS]));
-  return lay_out_pages(p, dtype, p->v_dim, n_pages, &out->tensors[MEMORY_VALUES]);
+  GA_TRY(lay_out_pages(heads.n_kv, heads.dim, dtype, n_pages, &out->tensors[MEMORY_KEYS]));
+  return lay_out_pages(heads.n_kv, heads.v_dim, dtype, n_pages, &out->tensors[MEMORY_VALUES]);
 }

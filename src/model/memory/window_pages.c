@@ -2,7 +2,7 @@
 #include "model/memory/kv_layout.h"
 
 static bool sees_window(const ga_hparams *p, int32_t layer) {
-  return !p->no_attention[layer] && !p->kv_latent && p->window && p->is_local[layer];
+  return memory_has_kv(p, layer) && p->window && p->is_local[layer];
 }
 
 static int32_t window_of(const ga_hparams *p) { return p->window; }

@@ -61,22 +61,23 @@ ga_gemm_fused_desc describe_product(const ga_model *model, const ga_program *pro
 }
 
 ga_kv_store_fused_desc describe_store(const ga_model *model, const ga_program *program, const launch_store *s,
-                                      ga_dtype kv, int64_t tokens, int64_t slots) {
+                                      int32_t layer, ga_dtype kv, int64_t tokens, int64_t slots) {
   const ga_hparams *p = &model->hparams;
+  const ga_heads heads = ga_heads_of(p, layer);
   ga_kv_store_fused_desc d = GA_KV_STORE_FUSED_DESC_INIT;
   d.plain.tokens = tokens;
   d.plain.slots = slots;
-  d.plain.k_stride = stride_of(program, s->k, ga_weight_dim(p, DIM_K));
-  d.plain.v_stride = stride_of(program, s->v, ga_weight_dim(p, DIM_V));
-  d.plain.heads = p->n_kv_heads;
-  d.plain.head_dim = p->head_dim;
-  d.plain.v_dim = p->v_dim;
+  d.plain.k_stride = stride_of(program, s->k, ga_weight_dim(p, DIM_K, layer));
+  d.plain.v_stride = stride_of(program, s->v, ga_weight_dim(p, DIM_V, layer));
+  d.plain.heads = heads.n_kv;
+  d.plain.head_dim = heads.dim;
+  d.plain.v_dim = heads.v_dim;
   d.plain.kv_dtype = (int32_t)kv;
   if (!s->rotates) return d;
-  d.rot_dim = p->rot_dim;
+  d.rot_dim = heads.rot_dim;
   d.pairs = p->rope_pairs;
   d.q_heads = p->n_heads;
-  d.q_stride = stride_of(program, s->q_rotated, ga_weight_dim(p, DIM_Q));
+  d.q_stride = stride_of(program, s->q_rotated, ga_weight_dim(p, DIM_Q, layer));
   d.magnitude = model->rope_magnitude[s->is_local ? ROPE_LOCAL : ROPE_GLOBAL];
   d.head_norm = s->q_norm.id != W_NONE;
   d.norm_eps = s->eps;

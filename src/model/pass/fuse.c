@@ -274,7 +274,7 @@ static ga_status match_rotated_store(fuser *f, const ga_node *attention, group *
   const fuse_target *t = f->target;
   const node_attention *a = &attention->as.attention;
   bool taken;
-  if (!a->has_memory || !t->planner || !t->kv || !t->model->hparams.rot_dim) return GA_OK;
+  if (!a->has_memory || a->k == NO_VALUE || !t->planner || !t->kv || !t->model->hparams.rot_dim) return GA_OK;
   const ga_node *q = maker_of(f, a->q, NODE_ROPE), *k = maker_of(f, a->k, NODE_ROPE);
   if (!q || !k || !only_user(f, a->q, NODE_ATTENTION) || !only_user(f, a->k, NODE_ATTENTION) ||
       q->as.rope.is_local != k->as.rope.is_local)
@@ -291,7 +291,8 @@ static ga_status match_rotated_store(fuser *f, const ga_node *attention, group *
                                    .q_norm = q_norm ? q_norm->as.norm.weight : (weight_ref){.id = W_NONE},
                                    .k_norm = k_norm ? k_norm->as.norm.weight : (weight_ref){.id = W_NONE},
                                    .eps = t->model->hparams.norm_eps};
-  const ga_kv_store_fused_desc d = describe_store(t->model, f->program, &store->as.store, *t->kv, 1, 1);
+  const ga_kv_store_fused_desc d =
+      describe_store(t->model, f->program, &store->as.store, attention->layer, *t->kv, 1, 1);
   GA_TRY(t->planner->takes_store(t->planner->user, &d, &taken));
   if (!taken) {
     *g = (group){.n_nodes = 0};
@@ -364,11 +365,15 @@ static ga_status match_alone(fuser *f, const ga_node *node, group *g) {
     return GA_OK;
   case NODE_ADD:
     group_launch(f, g, LAUNCH_ADD, node)->as.add =
-        (launch_add){.x = node->as.add.a, .b = node->as.add.b, .y = node->y, .scale = 1};
+        (launch_add){.x = node->as.add.a, .b = node->as.add.b, .y = node->y, .factors = NO_VALUE, .scale = 1};
     return GA_OK;
   case NODE_SCALE:
-    group_launch(f, g, LAUNCH_ADD, node)->as.add =
-        (launch_add){.x = node->as.scale.x, .b = NO_VALUE, .y = node->y, .scale = node->as.scale.scale};
+    group_launch(f, g, LAUNCH_ADD, node)->as.add = (launch_add){.x = node->as.scale.x,
+                                                                .b = node->as.scale.b,
+                                                                .y = node->y,
+                                                                .factors = node->as.scale.factors,
+                                                                .by_position = node->as.scale.by_position,
+                                                                .scale = node->as.scale.scale};
     return GA_OK;
   case NODE_NORM:
     group_launch(f, g, LAUNCH_NORM, node)->as.norm =
@@ -382,7 +387,7 @@ static ga_status match_alone(fuser *f, const ga_node *node, group *g) {
     group_launch(f, g, LAUNCH_ROPE, node)->as.rope = (launch_rope){.node = node->as.rope, .y = node->y};
     return GA_OK;
   case NODE_ATTENTION:
-    if (node->as.attention.has_memory)
+    if (node->as.attention.has_memory && node->as.attention.k != NO_VALUE)
       group_launch(f, g, LAUNCH_STORE, node)->as.store = (launch_store){.k = node->as.attention.k,
                                                                         .v = node->as.attention.v,
                                                                         .q = NO_VALUE,

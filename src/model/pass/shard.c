@@ -25,6 +25,9 @@ ga_status shard_sizes(const ga_hparams *whole, int32_t rank, int32_t ranks, ga_h
   GA_REQUIRE(ranks >= 1 && rank >= 0 && rank < ranks, GA_ERR_ARG, "rank %d of %d", rank, ranks);
   if (ranks == 1) return GA_OK;
   GA_TRY(shardable_tensors(whole->arch));
+  GA_REQUIRE(!whole->local_heads.dim && !whole->is_joined, GA_ERR_UNSUPPORTED,
+             "%s has layers with other heads, or that read other layers; it is not split by tensors",
+             whole->arch->name);
   GA_REQUIRE(whole->n_heads % ranks == 0, GA_ERR_SHAPE, "%d heads over %d ranks; must divide", whole->n_heads, ranks);
   GA_REQUIRE(whole->n_kv_heads % ranks == 0 || ranks % whole->n_kv_heads == 0, GA_ERR_SHAPE,
              "%d KV heads over %d ranks; one must divide the other", whole->n_kv_heads, ranks);
@@ -40,23 +43,24 @@ ga_status shard_sizes(const ga_hparams *whole, int32_t rank, int32_t ranks, ga_h
 
 /* The first element of a dimension that the rank has. */
 static int64_t first_in_dim(const ga_hparams *whole, const ga_hparams *part, int32_t rank, int32_t ranks,
-                            weight_dim dim) {
-  const int64_t n = ga_weight_dim(part, dim);
-  if (n == ga_weight_dim(whole, dim)) return 0;
+                            weight_dim dim, int32_t il) {
+  const int64_t n = ga_weight_dim(part, dim, il);
+  if (n == ga_weight_dim(whole, dim, il)) return 0;
   if (dim == DIM_K || dim == DIM_V) /* ranks may share KV heads */
     return (int64_t)rank * whole->n_kv_heads / ranks * (n / part->n_kv_heads);
   return rank * n;
 }
 
-shard_cut shard_cut_of(const ga_hparams *whole, const ga_hparams *part, int32_t rank, int32_t ranks, weight_id id) {
+shard_cut shard_cut_of(const ga_hparams *whole, const ga_hparams *part, int32_t rank, int32_t ranks, weight_id id,
+                       int32_t il) {
   const weight_spec *s = &ga_weight_specs[id];
   const bool is_vector = s->kind == KIND_VECTOR;
-  shard_cut c = {.first_row = is_vector ? 0 : first_in_dim(whole, part, rank, ranks, s->rows),
-                 .rows = is_vector ? 1 : ga_weight_dim(part, s->rows),
-                 .first_col = first_in_dim(whole, part, rank, ranks, s->cols),
-                 .cols = ga_weight_dim(part, s->cols)};
-  c.by_cols = !is_vector && c.cols != ga_weight_dim(whole, s->cols);
-  c.is_cut = c.cols != ga_weight_dim(whole, s->cols) || (!is_vector && c.rows != ga_weight_dim(whole, s->rows));
+  shard_cut c = {.first_row = is_vector ? 0 : first_in_dim(whole, part, rank, ranks, s->rows, il),
+                 .rows = is_vector ? 1 : ga_weight_dim(part, s->rows, il),
+                 .first_col = first_in_dim(whole, part, rank, ranks, s->cols, il),
+                 .cols = ga_weight_dim(part, s->cols, il)};
+  c.by_cols = !is_vector && c.cols != ga_weight_dim(whole, s->cols, il);
+  c.is_cut = c.cols != ga_weight_dim(whole, s->cols, il) || (!is_vector && c.rows != ga_weight_dim(whole, s->rows, il));
   return c;
 }
 
@@ -75,8 +79,8 @@ static void shard_nodes(graph_rewrite *r, const ga_hparams *whole, const ga_hpar
                         int32_t ranks) {
   for (int32_t i = 0; i < r->from->n_nodes; i++) {
     ga_node node = r->from->nodes[i];
-    const bool is_part =
-        node.kind == NODE_LINEAR && shard_cut_of(whole, part, rank, ranks, node.as.linear.weight.id).by_cols;
+    const bool is_part = node.kind == NODE_LINEAR &&
+                         shard_cut_of(whole, part, rank, ranks, node.as.linear.weight.id, node.layer).by_cols;
     if (is_part && rank) node.as.linear.bias.id = W_NONE;
     const value_id y = rewrite_copy(r, &node);
     if (!is_part) continue;

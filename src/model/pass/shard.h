@@ -19,8 +19,9 @@ typedef struct shard_cut {
   bool by_cols; /* the tensor is cut by columns: products with it give a part of the sum */
   bool is_cut;  /* false: all ranks have the whole tensor */
 } shard_cut;
-/* Returns the part of tensor `id` that the rank has. */
-shard_cut shard_cut_of(const ga_hparams *whole, const ga_hparams *part, int32_t rank, int32_t ranks, weight_id id);
+/* Returns the part of tensor `id` of layer il that the rank has. */
+shard_cut shard_cut_of(const ga_hparams *whole, const ga_hparams *part, int32_t rank, int32_t ranks, weight_id id,
+                       int32_t il);
 
 /* Inserts an all-reduce after each product with a matrix that is cut by columns; only rank 0 adds its bias. Replaces
  * *graph and frees the old one. A failure changes nothing. */

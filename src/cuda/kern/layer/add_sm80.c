@@ -14,6 +14,7 @@ ga_status cuda_add(const ga_kernel *k, const void *desc, const void *io, void *w
   LAYER_CHECK(x, k->dtype[0]);
   LAYER_CHECK(b, k->dtype[0]);
   LAYER_CHECK(y, k->dtype[0]);
+  if (d->factor_stride) LAYER_CHECK(factors, GA_F32);
   size_t each = cuda_layer_bytes(k->dtype[0]);
   const ga_kargs_add args = {.x = a->x,
                              .b = a->b,
@@ -23,6 +24,8 @@ ga_status cuda_add(const ga_kernel *k, const void *desc, const void *io, void *w
                              .x_stride = d->x_stride,
                              .b_stride = d->b_rows == 1 ? 0 : d->b_stride,
                              .y_stride = d->y_stride,
+                             .factors = d->factor_stride ? a->factors : NULL,
+                             .factor_stride = d->factor_stride,
                              .scale = d->scale,
                              .vec16 = cuda_layer_wide(a->x, d->x_stride, d->rows, each) &&
                                       cuda_layer_wide(a->b, d->b_stride, d->b_rows, each) &&

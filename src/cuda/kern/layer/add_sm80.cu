@@ -1,5 +1,5 @@
 /* KERNEL    add, sm80
- * COMPUTES  Y = scale * X + B, rows of `width`; B may be one row for all, or absent
+ * COMPUTES  Y = scale * f * X + B, rows of `width`, with a factor f for each row, or none; B may be one row, or absent
  * CONTRACT  strides in elements, any alignment of the element (16 bytes at a time when a.vec16); y may be x or b
  * DATA      gmem -> registers (16 bytes a lane) -> gmem
  * BUDGET    THREADS lanes; a block takes units of THREADS * 16 bytes of one row, round-robin
@@ -31,16 +31,21 @@ typedef ga_kargs_add kargs;
 
 enum { N = GA_CAT(ELEM_PER_16_, GA_P_DTYPE) };
 
+GA_DEV float factor_of(const kargs *a, int64_t row) {
+  return a->factors ? a->scale * a->factors[row * a->factor_stride] : a->scale;
+}
+
 GA_DEV void elements_wide(const kargs *a, int64_t row, int64_t col) {
   float x[N], b[N];
+  const float scale = factor_of(a, row);
   GET16(x, a->x, row * a->x_stride + col);
   if (a->b) GET16(b, a->b, row * a->b_stride + col);
-  GA_UNROLL for (int e = 0; e < N; e++) x[e] = a->b ? a->scale * x[e] + b[e] : a->scale * x[e];
+  GA_UNROLL for (int e = 0; e < N; e++) x[e] = a->b ? scale * x[e] + b[e] : scale * x[e];
   PUT16(a->y, row * a->y_stride + col, x);
 }
 
 GA_DEV void element_one(const kargs *a, int64_t row, int64_t col) {
-  float x = a->scale * GET(a->x, row * a->x_stride + col);
+  float x = factor_of(a, row) * GET(a->x, row * a->x_stride + col);
   if (a->b) x += GET(a->b, row * a->b_stride + col);
   PUT(a->y, row * a->y_stride + col, x);
 }

@@ -16,7 +16,9 @@
 typedef struct ga_kargs_add {
   const void *x, *b; /* b NULL: nothing is added. */
   void *y;
+  const float *factors;                              /* Factor of each row of x. NULL: none. */
   int64_t rows, width, x_stride, b_stride, y_stride; /* b_stride 0: b has one row, which is added to all rows of x. */
+  int64_t factor_stride;
   float scale;
   int32_t vec16;
 } ga_kargs_add;
@@ -178,7 +180,7 @@ GA_KARGS_LAYER_ASSERT(sizeof(ga_kargs_embed) == 72);
 GA_KARGS_LAYER_ASSERT(sizeof(ga_kargs_rope) == 64);
 GA_KARGS_LAYER_ASSERT(sizeof(ga_kargs_kv_store) == 184);
 GA_KARGS_LAYER_ASSERT(sizeof(ga_kargs_sample) == 232);
-GA_KARGS_LAYER_ASSERT(sizeof(ga_kargs_add) == 72);
+GA_KARGS_LAYER_ASSERT(sizeof(ga_kargs_add) == 88);
 GA_KARGS_LAYER_ASSERT(sizeof(ga_kargs_act) == 72);
 GA_KARGS_LAYER_ASSERT(sizeof(ga_kargs_norm) == 88);
 GA_KARGS_LAYER_ASSERT(sizeof(ga_kargs_softmax) == 56);
