@@ -49,6 +49,8 @@ typedef struct ga_session_options {
 #define GA_SESSION_OPTIONS_INIT \
   { sizeof(ga_session_options), 0, 0, 0, 0 }
 
+#define GA_CPU_MOE_ALL INT32_MAX /* ga_model_options.n_cpu_moe: all layers */
+
 /* Options of ga_model_load, among them where layers are placed. The CPU has the first layers, if any; the contexts
  * `more` have the next ones. The context that the model is loaded to has the last layers and the output head. In each
  * step the hidden state is copied from each device to the next. */
@@ -76,9 +78,14 @@ typedef struct ga_model_options {
    * feed-forward layers. Sessions of all ranks take the same calls with the same ids, and get the same logits, bit by
    * bit. A rank waits for the others for the communicator's timeout, also while they still load. */
   ga_comm *comm;
+  /* Models with experts on GPUs: number of first layers whose experts stay in host memory, or GA_CPU_MOE_ALL. There the
+   * CPU multiplies by them; the GPU computes the rest of these layers. -1 = as few as fit, before whole layers go to
+   * the CPU */
+  int32_t n_cpu_moe;
+  int32_t reserved3; /* must be 0 */
 } ga_model_options;
 #define GA_MODEL_OPTIONS_INIT \
-  { sizeof(ga_model_options), NULL, NULL, -1, 0, NULL, NULL, false, {0}, false, {0}, NULL }
+  { sizeof(ga_model_options), NULL, NULL, -1, 0, NULL, NULL, false, {0}, false, {0}, NULL, -1, 0 }
 
 /* One device's part of a model; sizes are in bytes. The session is the one for which memory was reserved. */
 typedef struct ga_model_placement {
@@ -92,6 +99,11 @@ typedef struct ga_model_placement {
   uint64_t spare;
   uint64_t kv_token;  /* bytes of the KV cache for each token */
   uint64_t available; /* bytes of the device that were free before loading */
+  /* bytes of host memory for experts of these layers, by which the CPU multiplies (ga_model_options.n_cpu_moe). They
+   * are no part of `weights` */
+  uint64_t host_experts;
+  int32_t n_host_expert_layers; /* number of these layers whose experts are in host memory */
+  int32_t reserved;             /* always 0 */
 } ga_model_placement;
 
 /* Properties of a model, read from its file. */

@@ -49,42 +49,56 @@ ga_expert_gemm_desc exec_expert_desc(const ga_hparams *p, ga_ctx *ctx, route_kin
   return d;
 }
 
-/* The arrays of a route, as they lie in its value. */
-static ga_route_io route_arrays(const ga_exec *e, route_kind kind, value_id v) {
-  const ga_hparams *p = &e->model->hparams;
-  int32_t *words = (int32_t *)(void *)exec_rows(e, v);
-  const int64_t chosen = (int64_t)e->step->n_tokens * (kind == ROUTE_GATE ? 1 : p->n_experts_used);
+/* The arrays of a route of `tokens` tokens, as they lie in its value. */
+static ga_route_io route_arrays(const ga_hparams *p, route_kind kind, int32_t tokens, void *value) {
+  int32_t *words = value;
+  const int64_t chosen = (int64_t)tokens * (kind == ROUTE_GATE ? 1 : p->n_experts_used);
   return (ga_route_io){.experts = words,
-                       .weights = (float *)(void *)(words + chosen),
+                       .weights = (float *)value + chosen,
                        .order = words + 2 * chosen,
                        .place = words + 3 * chosen,
                        .counts = words + 4 * chosen,
                        .offsets = words + 4 * chosen + (kind == ROUTE_GATE ? 1 : p->n_experts)};
 }
 
+/* Returns whether the CPU multiplies by the experts of the launch's layer. */
+static bool is_on_host(const ga_exec *e, const launch *l, route_kind kind) {
+  return e->host && kind == ROUTE_EXPERTS && place_has_host_experts(e->model, e->placement, l->layer);
+}
+
 ga_status exec_route(const ga_exec *e, const launch *l) {
   const node_route *n = &l->as.route.node;
   ga_route_desc d = exec_route_desc(&e->model->hparams, e->ctx, n->kind, e->step->n_tokens, exec_stride(e, n->x));
-  if (e->watch) d.flags |= GA_ROUTE_SORT; /* watch_experts tells of sorted rows */
-  ga_route_io io = route_arrays(e, n->kind, l->as.route.y);
+  /* watch_experts tells of sorted rows; a CPU multiplies them */
+  if (e->watch || is_on_host(e, l, n->kind)) d.flags |= GA_ROUTE_SORT;
+  ga_route_io io = route_arrays(&e->model->hparams, n->kind, e->step->n_tokens, exec_rows(e, l->as.route.y));
   io.logits = exec_rows(e, n->x);
   io.bias = exec_vector(e, n->bias);
   return ga_route(e->ctx, &d, &io, NULL);
 }
 
+/* The arrays of products by experts, in the memory of ctx. */
+typedef struct expert_call {
+  ga_ctx *ctx;
+  ga_route_io route;
+  const float *x, *residual;
+  float *y;
+  int64_t x_stride, y_stride;
+} expert_call;
+
 /* The input of products by stacks, in rows of tokens for IN, in sorted rows for OUT. */
-static ga_status watch_experts(const ga_exec *e, const launch *l, value_id x, const ga_route_io *route, bool is_in,
+static ga_status watch_experts(const ga_exec *e, int32_t layer, const expert_call *c, bool is_in, int64_t cols,
                                const weight_ref *stacks, int n) {
   const ga_hparams *p = &e->model->hparams;
-  exec_watched w = exec_watched_input(e, l, x);
+  exec_watched w = {.layer = layer, .x = c->x, .cols = cols, .stride = c->x_stride};
   w.n_experts = p->n_experts;
   w.top_k = p->n_experts_used;
   w.rows = e->step->n_tokens * (int64_t)(is_in ? 1 : w.top_k);
-  w.offsets = route->offsets;
-  w.order = is_in ? route->order : NULL;
+  w.offsets = c->route.offsets;
+  w.order = is_in ? c->route.order : NULL;
   for (int i = 0; i < n; i++) {
     w.matrix = stacks[i].id;
-    GA_TRY(e->watch(e->watch_user, e->ctx, &w));
+    GA_TRY(e->watch(e->watch_user, c->ctx, &w));
   }
   return GA_OK;
 }
@@ -97,59 +111,144 @@ static ga_status watch_gated(const ga_exec *e, const launch *l, const node_exper
   return e->watch(e->watch_user, e->ctx, &w);
 }
 
+/* Makes the arguments of a product by experts; w and w_gate are its stacks, bias and bias_gate their biases. */
+static ga_expert_gemm_io expert_io(const ga_expert_gemm_desc *d, const expert_call *c) {
+  return (ga_expert_gemm_io){.x = c->x,
+                             .y = c->y,
+                             .residual = c->residual,
+                             .weights = d->flags & GA_EXPERT_WEIGHTS ? c->route.weights : NULL,
+                             .experts = c->route.experts,
+                             .offsets = c->route.offsets,
+                             .order = c->route.order,
+                             .place = c->route.place};
+}
+
+static ga_status multiply_in(const ga_exec *e, const node_expert_in *n, const expert_call *c) {
+  const ga_hparams *p = &e->model->hparams;
+  const ga_weight *up = ga_weight_at(e->model, n->up), *gate = ga_weight_at(e->model, n->gate);
+  ga_expert_gemm_desc d = exec_expert_desc(p, c->ctx, ROUTE_EXPERTS, up, e->step->n_tokens, GA_EXPERT_IN);
+  if (e->watch) d.flags |= GA_EXPERT_SORTED;
+  if (e->watch)
+    GA_TRY(watch_experts(e, n->up.layer, c, true, exec_cols(e, n->x), (const weight_ref[]){n->gate, n->up}, 2));
+  d.act = n->act;
+  d.clamp = p->expert_act.clamp;
+  d.limit = p->expert_act.limit;
+  d.act_alpha = p->expert_act.act_alpha;
+  d.up_offset = p->expert_act.up_offset;
+  if (n->up_bias.id != W_NONE) d.flags |= GA_EXPERT_BIAS;
+  d.x_stride = c->x_stride;
+  d.y_stride = c->y_stride;
+  ga_expert_gemm_io io = expert_io(&d, c);
+  io.w = up->data;
+  io.w_gate = gate->data;
+  io.bias = exec_vector(e, n->up_bias);
+  io.bias_gate = exec_vector(e, n->gate_bias);
+  return ga_expert_gemm(c->ctx, &d, &io, NULL);
+}
+
+static ga_status multiply_out(const ga_exec *e, const node_expert_out *n, const expert_call *c) {
+  const ga_weight *down = ga_weight_at(e->model, n->down);
+  ga_expert_gemm_desc d = exec_expert_desc(&e->model->hparams, c->ctx, n->kind, down, e->step->n_tokens, GA_EXPERT_OUT);
+  if (e->watch) d.flags |= GA_EXPERT_SORTED;
+  if (e->watch && n->kind == ROUTE_EXPERTS)
+    GA_TRY(watch_experts(e, n->down.layer, c, false, exec_cols(e, n->x), &n->down, 1));
+  if (c->residual) d.flags |= GA_EXPERT_RESIDUAL;
+  if (n->bias.id != W_NONE) d.flags |= GA_EXPERT_BIAS;
+  d.x_stride = c->x_stride;
+  d.y_stride = c->y_stride;
+  ga_expert_gemm_io io = expert_io(&d, c);
+  io.w = down->data;
+  io.bias = exec_vector(e, n->bias);
+  return ga_expert_gemm(c->ctx, &d, &io, NULL);
+}
+
+/* --- experts in host memory --- */
+
+/* The products of the step's tokens on the CPU, from the copies of X and of the route. */
+static ga_status multiply_on_host(const ga_exec *e, const node_expert_out *n) {
+  host_experts *h = e->host;
+  const ga_model_graph *g = e->model->graph;
+  const ga_hparams *p = &e->model->hparams;
+  const node_expert_in *in = &g->nodes[g->values[n->x].producer].as.expert_in;
+  expert_call c = {.ctx = e->model->cpu,
+                   .route = route_arrays(p, ROUTE_EXPERTS, e->step->n_tokens, h->route),
+                   .x = h->x,
+                   .x_stride = p->width,
+                   .y = h->slots,
+                   .y_stride = p->expert_ff_width};
+  GA_TRY(multiply_in(e, in, &c));
+  c.x = h->slots;
+  c.x_stride = p->expert_ff_width;
+  c.y = h->y;
+  c.y_stride = p->width;
+  return multiply_out(e, n, &c);
+}
+
+/* Enqueues the copies of X and of the route to the host. */
+static ga_status send_to_host(const ga_exec *e, const node_expert_in *n) {
+  host_experts *h = e->host;
+  const ga_hparams *p = &e->model->hparams;
+  const int64_t tokens = e->step->n_tokens;
+  GA_REQUIRE(exec_cols(e, n->x) == p->width && exec_stride(e, n->x) == p->width, GA_ERR_INTERNAL,
+             "experts in host memory: rows of %lld, %lld apart", (long long)exec_cols(e, n->x),
+             (long long)exec_stride(e, n->x));
+  const size_t words =
+      4 * (size_t)tokens * (size_t)p->n_experts_used + 2 * (size_t)p->n_experts + 1; /* graph_route_words */
+  GA_TRY(ga_copy_to_host_later(e->ctx, h->route, exec_rows(e, n->route), words * sizeof(int32_t), NULL));
+  GA_TRY(ga_copy_to_host_later(e->ctx, h->x, exec_rows(e, n->x), (size_t)(tokens * p->width) * sizeof(float), NULL));
+  return ga_event_record(e->ctx, h->copied, NULL);
+}
+
+/* Adds the CPU's results to what the layer adds them to. */
+static ga_status take_from_host(const ga_exec *e, const launch_expert_out *o) {
+  const host_experts *h = e->host;
+  const ga_hparams *p = &e->model->hparams;
+  const size_t bytes = (size_t)e->step->n_tokens * (size_t)p->width * sizeof(float);
+  ga_add_desc d = GA_ADD_DESC_INIT;
+  d.rows = e->step->n_tokens;
+  d.width = p->width;
+  d.y_stride = exec_stride(e, o->y);
+  if (o->residual == NO_VALUE && d.y_stride == d.width)
+    return ga_copy_to_device_later(e->ctx, exec_rows(e, o->y), h->y, bytes, NULL);
+  GA_TRY(ga_copy_to_device_later(e->ctx, h->sum, h->y, bytes, NULL));
+  const bool adds = o->residual != NO_VALUE;
+  d.x_stride = adds ? exec_stride(e, o->residual) : p->width;
+  d.b_stride = adds ? p->width : 0;
+  const ga_add_io io = {
+      .x = adds ? exec_rows(e, o->residual) : h->sum, .b = adds ? h->sum : NULL, .y = exec_rows(e, o->y)};
+  return ga_add(e->ctx, &d, &io, NULL);
+}
+
+/* --- launches --- */
+
 ga_status exec_expert_in(const ga_exec *e, const launch *l) {
   const node_expert_in *n = &l->as.expert_in.node;
-  const ga_weight *up = ga_weight_at(e->model, n->up), *gate = ga_weight_at(e->model, n->gate);
-  const ga_route_io route = route_arrays(e, ROUTE_EXPERTS, n->route);
-  ga_expert_gemm_desc d =
-      exec_expert_desc(&e->model->hparams, e->ctx, ROUTE_EXPERTS, up, e->step->n_tokens, GA_EXPERT_IN);
-  if (e->watch) d.flags |= GA_EXPERT_SORTED;
-  if (e->watch) GA_TRY(watch_experts(e, l, n->x, &route, true, (const weight_ref[]){n->gate, n->up}, 2));
-  d.act = n->act;
-  d.clamp = e->model->hparams.expert_act.clamp;
-  d.limit = e->model->hparams.expert_act.limit;
-  d.act_alpha = e->model->hparams.expert_act.act_alpha;
-  d.up_offset = e->model->hparams.expert_act.up_offset;
-  if (n->up_bias.id != W_NONE) d.flags |= GA_EXPERT_BIAS;
-  d.x_stride = exec_stride(e, n->x);
-  d.y_stride = exec_stride(e, l->as.expert_in.y);
-  const ga_expert_gemm_io io = {.x = exec_rows(e, n->x),
-                                .w = up->data,
-                                .w_gate = gate->data,
-                                .bias = exec_vector(e, n->up_bias),
-                                .bias_gate = exec_vector(e, n->gate_bias),
-                                .y = exec_rows(e, l->as.expert_in.y),
-                                .weights = d.flags & GA_EXPERT_WEIGHTS ? route.weights : NULL,
-                                .experts = route.experts,
-                                .offsets = route.offsets,
-                                .order = route.order,
-                                .place = route.place};
-  return ga_expert_gemm(e->ctx, &d, &io, NULL);
+  if (is_on_host(e, l, ROUTE_EXPERTS)) return send_to_host(e, n);
+  const expert_call c = {.ctx = e->ctx,
+                         .route =
+                             route_arrays(&e->model->hparams, ROUTE_EXPERTS, e->step->n_tokens, exec_rows(e, n->route)),
+                         .x = exec_rows(e, n->x),
+                         .x_stride = exec_stride(e, n->x),
+                         .y = exec_rows(e, l->as.expert_in.y),
+                         .y_stride = exec_stride(e, l->as.expert_in.y)};
+  return multiply_in(e, n, &c);
 }
 
 ga_status exec_expert_out(const ga_exec *e, const launch *l) {
   const launch_expert_out *o = &l->as.expert_out;
-  const ga_weight *down = ga_weight_at(e->model, o->node.down);
-  const ga_route_io route = route_arrays(e, o->node.kind, o->node.route);
-  ga_expert_gemm_desc d =
-      exec_expert_desc(&e->model->hparams, e->ctx, o->node.kind, down, e->step->n_tokens, GA_EXPERT_OUT);
-  if (e->watch) d.flags |= GA_EXPERT_SORTED;
+  if (is_on_host(e, l, o->node.kind)) {
+    GA_TRY(ga_event_sync(e->host->copied));
+    GA_TRY(multiply_on_host(e, &o->node));
+    return take_from_host(e, o);
+  }
+  const expert_call c = {
+      .ctx = e->ctx,
+      .route = route_arrays(&e->model->hparams, o->node.kind, e->step->n_tokens, exec_rows(e, o->node.route)),
+      .x = exec_rows(e, o->node.x),
+      .x_stride = exec_stride(e, o->node.x),
+      .y = exec_rows(e, o->y),
+      .y_stride = exec_stride(e, o->y),
+      .residual = exec_rows(e, o->residual)};
   if (e->watch && o->node.kind == ROUTE_GATE) GA_TRY(watch_gated(e, l, &o->node));
-  if (e->watch && o->node.kind == ROUTE_EXPERTS)
-    GA_TRY(watch_experts(e, l, o->node.x, &route, false, &o->node.down, 1));
-  if (o->residual != NO_VALUE) d.flags |= GA_EXPERT_RESIDUAL;
-  if (o->node.bias.id != W_NONE) d.flags |= GA_EXPERT_BIAS;
-  d.x_stride = exec_stride(e, o->node.x);
-  d.y_stride = exec_stride(e, o->y);
-  const ga_expert_gemm_io io = {.x = exec_rows(e, o->node.x),
-                                .w = down->data,
-                                .bias = exec_vector(e, o->node.bias),
-                                .y = exec_rows(e, o->y),
-                                .residual = exec_rows(e, o->residual),
-                                .weights = d.flags & GA_EXPERT_WEIGHTS ? route.weights : NULL,
-                                .experts = route.experts,
-                                .offsets = route.offsets,
-                                .order = route.order,
-                                .place = route.place};
-  return ga_expert_gemm(e->ctx, &d, &io, NULL);
+  return multiply_out(e, &o->node, &c);
 }

@@ -120,6 +120,7 @@ static ga_status take_options(const ga_model_options *given, ga_model_options *f
   for (size_t i = 0; i < sizeof full->reserved2; i++)
     GA_REQUIRE(full->reserved2[i] == 0, GA_ERR_ARG, "model: options.reserved2[%zu] is %u; must be 0", i,
                (unsigned)full->reserved2[i]);
+  GA_REQUIRE(!full->reserved3, GA_ERR_ARG, "model: options.reserved3 is %d; must be 0", full->reserved3);
   return GA_OK;
 }
 
@@ -144,15 +145,18 @@ ga_status ga_model_load(ga_ctx *ctx, const char *name, const ga_model_options *o
   return GA_OK;
 }
 
-/* The context for a place of a model that is shared: `ctx`, or a CPU's of its own where the CPU helps out. */
-static ga_status share_context(const ga_model *from, const ga_placement *place, ga_ctx *ctx, ga_model *model,
+/* A CPU context of the shared model's own, if the CPU has layers or experts. */
+static ga_status share_cpu(const ga_model *from, ga_model *model) {
+  ga_ctx_options o = GA_CTX_OPTIONS_INIT;
+  if (!from->cpu) return GA_OK;
+  o.device = "cpu", o.threads = ga_ctx_threads(from->cpu);
+  return ga_ctx_create(&o, &model->cpu);
+}
+
+/* The context for a place of a model that is shared: `ctx`, or the model's CPU context. */
+static ga_status share_context(const ga_model *from, const ga_placement *place, ga_ctx *ctx, const ga_model *model,
                                ga_ctx **out) {
-  const bool helps = place->ctx == from->cpu;
-  if (helps && !model->cpu) {
-    ga_ctx_options o = GA_CTX_OPTIONS_INIT;
-    o.device = "cpu", o.threads = ga_ctx_threads(from->cpu);
-    GA_TRY(ga_ctx_create(&o, &model->cpu));
-  }
+  const bool helps = from->cpu && place->ctx == from->cpu;
   *out = helps ? model->cpu : ctx;
   GA_REQUIRE(!strcmp(ga_ctx_device_name(*out), ga_ctx_device_name(place->ctx)), GA_ERR_ARG,
              "model_share: the context is on %s; the model is on %s", ga_ctx_device_name(*out),
@@ -176,14 +180,15 @@ ga_status ga_model_share(const ga_model *from, ga_ctx *ctx, ga_model **out) {
   *model = *from;
   model->cpu = NULL;
   model->is_shared = true;
-  for (int32_t i = 0; i < model->n_placements; i++) {
+  ga_status status = share_cpu(from, model);
+  for (int32_t i = 0; i < model->n_placements && status == GA_OK; i++) {
     ga_placement *place = &model->placements[i];
-    const ga_status status = share_context(from, &from->placements[i], ctx, model, &place->ctx);
-    if (status != GA_OK) {
-      ga_model_destroy(model);
-      return status;
-    }
-    place->plan.device = ga_ctx_device_name(place->ctx);
+    status = share_context(from, &from->placements[i], ctx, model, &place->ctx);
+    if (status == GA_OK) place->plan.device = ga_ctx_device_name(place->ctx);
+  }
+  if (status != GA_OK) {
+    ga_model_destroy(model);
+    return status;
   }
   model->ctx = model->placements[model->n_placements - 1].ctx;
   *out = model;
@@ -198,6 +203,7 @@ void ga_model_destroy(ga_model *model) {
     return;
   }
   for (int32_t i = 0; i < model->n_placements; i++) ga_placement_free(&model->placements[i]);
+  ga_placement_free(&model->host_experts);
   ga_ctx_destroy(model->cpu);
   ga_mem_free(model->weights);
   ga_mem_free(model->attachments);

@@ -135,9 +135,13 @@ typedef struct ga_session_sizes {
 
 struct ga_model {
   ga_ctx *ctx; /* context of the last placement, which has the logits */
-  ga_ctx *cpu; /* context of the CPU, which the model owns, if the CPU has some of the layers; else NULL */
+  ga_ctx *cpu; /* context of the CPU, which the model owns, if the CPU has some layers or experts; else NULL */
   ga_placement placements[GA_MODEL_MAX_PLACEMENTS];
   int32_t n_placements;
+  /* Experts of layers before n_host_experts are in host memory, also where the layer is on a GPU: the CPU multiplies by
+   * them (exec_impl.h). host_experts owns them, on the context `cpu`. */
+  int32_t n_host_experts;
+  ga_placement host_experts;
   bool is_plan;   /* the model has no weights (ga_model_options.plan_only) */
   bool is_shared; /* another model owns everything but `cpu` (ga_model_share) */
   bool no_mmap;   /* the file is not read any more once the model is loaded */
@@ -166,6 +170,10 @@ struct ga_model {
   float rope_magnitude[ROPE_TABLES];
 };
 
+/* Returns whether the experts of a layer are in host memory although the layer is on a GPU. */
+static inline bool place_has_host_experts(const ga_model *m, const ga_placement *p, int32_t layer) {
+  return layer < m->n_host_experts && !ga_device_in_host_memory(p->ctx->device);
+}
 /* Returns whether the placement has the embedding. */
 static inline bool place_begins(const ga_model *m, const ga_placement *p) { return p == m->placements; }
 /* Returns whether the placement has the output head. */
@@ -199,9 +207,12 @@ typedef struct ga_weight_need {
   uint64_t small;  /* bytes of the tensors that share buffers; ga_weights_shared gives the device memory for them */
   uint64_t staged; /* bytes of the largest tensor that is packed on the device */
 } ga_weight_need;
-/* Computes the memory of the weights of layer il. il -1: the weights before the first layer (embeddings); n_layers: the
- * weights after the last layer (norm, output matrix). */
-GA_NODISCARD ga_status ga_weights_need(const ga_model *model, ga_ctx *ctx, int32_t il, ga_weight_need *out);
+/* Groups of a layer's weights that have places of their own. */
+typedef enum weight_group { GROUP_EXPERTS /* stacks and biases of experts */, GROUP_OTHERS } weight_group;
+/* Computes the memory of a group of the weights of layer il. il -1: the weights before the first layer (embeddings);
+ * n_layers: the weights after the last layer (norm, output matrix). */
+GA_NODISCARD ga_status ga_weights_need(const ga_model *model, ga_ctx *ctx, int32_t il, weight_group group,
+                                       ga_weight_need *out);
 /* Returns an upper bound of the bytes of device memory that tensors of `small` bytes together need in shared
  * buffers. */
 uint64_t ga_weights_shared(uint64_t small);

@@ -135,6 +135,12 @@ typedef struct weight_spec {
 /* The specifications of all tensors, indexed by weight_id. */
 extern const weight_spec ga_weight_specs[W_COUNT];
 
+/* Returns whether the tensor is of experts: a stack of their matrices, or their biases. */
+static inline bool weight_is_of_experts(weight_id id) {
+  const weight_spec *s = &ga_weight_specs[id];
+  return s->kind == KIND_STACK || (s->kind == KIND_VECTOR && s->rows == DIM_EXPERTS);
+}
+
 int64_t ga_weight_dim(const ga_hparams *p, weight_dim dim);
 /* Writes the dimensions of the model's tensor, the outermost first. Returns their number. */
 int32_t ga_weight_dims(const ga_hparams *p, weight_id id, int64_t dims[GA_WEIGHT_DIMS]);

@@ -261,7 +261,7 @@ static void sv_measure_model(const sv_server *s, sv_offer *out) {
   for (int32_t i = 0; i < ga_model_placement_count(s->model); i++) {
     const ga_model_placement *p = ga_model_placement_at(s->model, i);
     const uint64_t sum = p->weights + p->kv + p->activations + p->workspace;
-    out->bytes += sum;
+    out->bytes += sum + p->host_experts;
     if (strncmp(p->device, "cpu", 3) != 0 && strncmp(p->device, "ref", 3) != 0) out->on_gpus += sum;
   }
   out->context = s->context;
