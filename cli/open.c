@@ -266,6 +266,7 @@ static ga_status load_model(const open_args *args, bool with_session, bool plan_
   mo.progress = show_loading;
   mo.gpu_layers = (int32_t)args->gpu_layers;
   mo.n_cpu_moe = args->cpu_moe ? GA_CPU_MOE_ALL : (int32_t)args->n_cpu_moe;
+  mo.expert_cache = (uint64_t)(args->expert_cache * 0x1p30);
   mo.more = o->more;
   mo.n_more = o->n_more;
   mo.session = &so;
@@ -296,8 +297,21 @@ ga_status plan_model(const open_args *args, opened *out) {
   return status;
 }
 
+/* Prints how often the GPU had an expert, once the model has run. */
+static void explain_expert_cache(const ga_model *model) {
+  ga_expert_cache_stats s = GA_EXPERT_CACHE_STATS_INIT;
+  if (ga_model_expert_cache(model, &s) != GA_OK || !s.lookups) return;
+  (void)fprintf(stderr,
+                "expert cache: %llu of %llu experts were on the GPU (%.1f %%), %llu loads, %lld of %lld slots in use\n",
+                (unsigned long long)s.hits, (unsigned long long)s.lookups, 100.0 * (double)s.hits / (double)s.lookups,
+                (unsigned long long)s.loads, (long long)s.slots_used, (long long)s.slots);
+}
+
 void close_model(opened *o) {
-  if (o->explain && o->model) print_placements(stderr, o->model);
+  if (o->explain && o->model) {
+    print_placements(stderr, o->model);
+    explain_expert_cache(o->model);
+  }
   for (int32_t i = 0; o->explain && i < o->n_more; i++) explain(o->more[i]);
   if (o->explain && o->ctx) explain(o->ctx);
   ga_template_destroy(o->given);
@@ -334,6 +348,8 @@ void print_placements(FILE *f, const ga_model *model) {
     if (p->n_host_expert_layers)
       (void)fprintf(f, "experts of %d of these layers in host memory: %s; the CPU multiplies by them\n",
                     p->n_host_expert_layers, size_text(p->host_experts, t[7]));
+    if (p->expert_cache)
+      (void)fprintf(f, "cache of these experts on %s: %s\n", p->device, size_text(p->expert_cache, t[7]));
   }
 }
 

@@ -13,6 +13,7 @@ typedef struct open_args {
   const char *model;  /* path of a model, or name of a pulled one; NULL = the default model */
   const char *device; /* name of a device, or several separated by commas; NULL = auto */
   int64_t threads, context, batch, gpu_layers, n_cpu_moe;
+  double expert_cache; /* GiB of GPU memory for a cache of experts that are in host memory */
   const char *kv_type;
   const char *activations;   /* type of the inputs of matrix products with FP8 weights: "full" or "e4m3" */
   const char *chat_template; /* name or file of a chat template that replaces the model's own; NULL = the model's own */
@@ -45,9 +46,17 @@ typedef struct open_args {
    OPT_FLAG,  &(a).cpu_moe,                                                                                        \
    0,         0,                                                                                                   \
    NULL,      "the experts of all layers stay in host memory: the CPU multiplies by them, the GPU does the rest"}, \
+      {"n-cpu-moe",                                                                                                \
+       0,                                                                                                          \
+       OPT_INT,                                                                                                    \
+       &(a).n_cpu_moe,                                                                                             \
+       -1,                                                                                                         \
+       512,                                                                                                        \
+       "N",                                                                                                        \
+       "so do the experts of the first N layers; -1 = as few as the GPU's memory needs, before whole layers"},     \
   {                                                                                                                \
-    "n-cpu-moe", 0, OPT_INT, &(a).n_cpu_moe, -1, 512, "N",                                                         \
-        "so do the experts of the first N layers; -1 = as few as the GPU's memory needs, before whole layers"      \
+    "expert-cache", 0, OPT_FLOAT, &(a).expert_cache, 0, 1e6, "GIB",                                                \
+        "GPU memory for a cache of these experts: the GPU multiplies by those that it has; 0 = none"               \
   }
 /* The row of --activations in a command's option table, for sessions and engines; `a` is an open_args. */
 #define OPEN_ACTIVATIONS_OPTION(a)                                                                            \

@@ -75,7 +75,7 @@ static ga_status room_for_units(const ga_model *model, const ga_placement *place
   uint64_t workspace, draws, activations;
   *m = (ga_memory_info)GA_MEMORY_INFO_INIT;
   GA_TRY(ga_ctx_memory(ctx, m));
-  GA_TRY(exec_workspace(model, ctx, s, model->n_host_experts, &workspace));
+  GA_TRY(exec_workspace(model, ctx, s, place->cache ? 0 : model->n_host_experts, &workspace));
   GA_TRY(draws_workspace(model, ctx, o, &draws));
   GA_TRY(exec_bytes(model, s->batch, s->max_out, &activations));
   if (model->n_placements > 1) activations += EXEC_BUFFERS * exec_buffer_bytes(&model->hparams, s->batch);

@@ -219,6 +219,9 @@ static ga_status check_invariant_experts(const ga_exec *e, const launch *l) {
   const bool is_gate = l->kind == LAUNCH_EXPERT_OUT && l->as.expert_out.node.kind == ROUTE_GATE,
              is_on_cpu = ga_device_works_in_calls(e->ctx->device) ||
                          (!is_gate && place_has_host_experts(e->model, e->placement, l->layer));
+  GA_REQUIRE(!e->placement->plan.expert_cache, GA_ERR_UNSUPPORTED,
+             "%s has a cache of experts, on whose contents results depend; without expert_cache they do not",
+             ga_ctx_device_name(e->ctx));
   GA_REQUIRE(is_on_cpu, GA_ERR_UNSUPPORTED, "%s has no batch-invariant kernels for layers with experts; CPUs have",
              ga_ctx_device_name(e->ctx));
   return GA_OK;

@@ -6,8 +6,7 @@
 #ifndef GA_MODEL_HOST_EXPERTS_H
 #define GA_MODEL_HOST_EXPERTS_H
 
-#include "core/ctx.h"
-#include "model/model.h"
+#include "model/expert_cache.h"
 
 typedef struct host_experts {
   ga_ctx *gpu;
@@ -17,6 +16,8 @@ typedef struct host_experts {
   float *slots;     /* [tokens * n_chosen, expert_ff_width] the CPU's rows between its two products */
   float *sum;       /* [tokens, width] Y on the device */
   ga_event *copied; /* X and the route are on the host */
+  /* experts of the layer whose products have begun, as the GPU's cache has them; without a cache n_misses is 1 */
+  cached_stacks stacks;
 } host_experts;
 
 /* Allocates memory for steps of max_tokens tokens of the placement. Release with host_experts_destroy. */

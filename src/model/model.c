@@ -10,6 +10,7 @@
 #include "model/arch/arch.h"
 #include "model/embedding.h"
 #include "model/exec.h"
+#include "model/expert_cache.h"
 #include "model/memory_kind.h"
 #include "model/pass/shard.h"
 #include "model/rank_head.h"
@@ -95,6 +96,16 @@ static ga_status load_rank_head(ga_model *model) {
   return GA_OK;
 }
 
+static ga_status create_caches(ga_model *model) {
+  for (int32_t i = 0; i < model->n_placements; i++) {
+    ga_placement *p = &model->placements[i];
+    if (!p->plan.expert_cache) continue;
+    const int32_t end = p->end < model->n_host_experts ? p->end : model->n_host_experts;
+    GA_TRY(expert_cache_create(model, p->ctx, p->first, end, p->plan.expert_cache, &p->cache));
+  }
+  return GA_OK;
+}
+
 static ga_status load_model_file(ga_model *model, ga_ctx *ctx, const char *path, const ga_model_options *options) {
   GA_TRY(ga_model_file_open(path, &model->file));
   GA_TRY(ga_hparams_read(model->file, &model->whole));
@@ -109,7 +120,9 @@ static ga_status load_model_file(ga_model *model, ga_ctx *ctx, const char *path,
   model->no_mmap = options->no_mmap;
   GA_TRY(ga_placement_plan(model, ctx, options));
   GA_TRY(ga_weights_load(model, options));
-  return model->is_plan ? GA_OK : exec_check_ops(model);
+  if (model->is_plan) return GA_OK;
+  GA_TRY(exec_check_ops(model));
+  return create_caches(model);
 }
 
 static ga_status take_options(const ga_model_options *given, ga_model_options *full) {
@@ -185,6 +198,7 @@ ga_status ga_model_share(const ga_model *from, ga_ctx *ctx, ga_model **out) {
     ga_placement *place = &model->placements[i];
     status = share_context(from, &from->placements[i], ctx, model, &place->ctx);
     if (status == GA_OK) place->plan.device = ga_ctx_device_name(place->ctx);
+    place->cache = NULL; /* which the other model's thread uses */
   }
   if (status != GA_OK) {
     ga_model_destroy(model);
@@ -202,6 +216,7 @@ void ga_model_destroy(ga_model *model) {
     ga_mem_free(model);
     return;
   }
+  for (int32_t i = 0; i < model->n_placements; i++) expert_cache_destroy(model->placements[i].cache);
   for (int32_t i = 0; i < model->n_placements; i++) ga_placement_free(&model->placements[i]);
   ga_placement_free(&model->host_experts);
   ga_ctx_destroy(model->cpu);
@@ -222,6 +237,17 @@ int32_t ga_model_placement_count(const ga_model *model) { return model->n_placem
 const ga_model_placement *ga_model_placement_at(const ga_model *model, int32_t index) {
   return &model->placements[index].plan;
 }
+
+ga_status ga_model_expert_cache(const ga_model *model, ga_expert_cache_stats *stats) {
+  ga_expert_cache_stats all = GA_EXPERT_CACHE_STATS_INIT;
+  GA_REQUIRE(model && stats, GA_ERR_ARG, "expert cache: model or stats is null");
+  GA_TRY(ga_sized_check_out("expert cache: stats", stats, ga_expert_cache_stats_first));
+  for (int32_t i = 0; i < model->n_placements; i++)
+    if (model->placements[i].cache) expert_cache_count(model->placements[i].cache, &all);
+  ga_sized_give(&all, sizeof all, stats);
+  return GA_OK;
+}
+
 const ga_tokenizer *ga_model_tokenizer(const ga_model *model) { return model->tokenizer; }
 const ga_template *ga_model_template(const ga_model *model) { return model->chat_template; }
 const ga_template *ga_model_tool_template(const ga_model *model) {

@@ -73,6 +73,7 @@ typedef struct ga_hparams {
 
 typedef struct ga_attachment ga_attachment;
 typedef struct ga_embedding ga_embedding; /* embedding.h */
+typedef struct expert_cache expert_cache; /* expert_cache.h */
 
 /* A tensor of the model, on the device of its layer. Matrices are [rows, cols] with y = W x: a row gives one element of
  * y. Stacks of matrices have further dimensions before rows. Vectors are f32. */
@@ -121,6 +122,7 @@ typedef struct ga_placement {
   size_t n_buffers, buffers_capacity;
   uint8_t *slab; /* unused rest of the newest buffer that small tensors share */
   size_t slab_bytes;
+  expert_cache *cache; /* cache of its layers' experts that are in host memory; NULL: none */
   ga_model_placement plan;
 } ga_placement;
 

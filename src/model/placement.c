@@ -9,6 +9,7 @@
 #include "base/status.h"
 #include "model/arch/arch.h"
 #include "model/exec.h"
+#include "model/expert_cache.h"
 
 /* Left alone on a device: code that is loaded when first launched, and what other programs take meanwhile. */
 #define LOGITS_BYTES ((size_t)16 << 20) /* rows of logits at once: a vocabulary of 262144 makes 1 MiB a row */
@@ -76,6 +77,7 @@ typedef struct planner {
   memory_need *memory;          /* [n_layers] of one session */
   int32_t n_host_experts;       /* experts of layers before this are in host memory */
   ga_weight_need *host_experts; /* [n_layers] bytes of each layer's experts there; NULL: not known yet */
+  uint64_t cache;               /* bytes of GPUs for a cache of these experts */
   candidate list[GA_MODEL_MAX_PLACEMENTS];
   int32_t n;
 } planner;
@@ -171,6 +173,16 @@ static bool add_experts(const planner *pl, const candidate *c, int32_t first, in
   return multiplies;
 }
 
+/* Bytes of the cache for n layers of c whose experts are in host memory. One GPU has all of it, however few layers it
+ * has; several share it by such layers. */
+static uint64_t cache_share(const planner *pl, const candidate *c, int32_t n) {
+  int32_t all = 0, gpus = 0;
+  for (int32_t i = 0; i < pl->n; i++) gpus += !pl->list[i].host;
+  if (gpus == 1) return pl->cache;
+  for (int32_t il = 0; il < pl->n_host_experts; il++) all += c->experts[il].held > 0;
+  return (uint64_t)((double)pl->cache * n / all);
+}
+
 /* The plan of layers [first, end) on c. */
 static ga_model_placement placement_of(const planner *pl, const candidate *c, int32_t first, int32_t end,
                                        uint64_t *taken) {
@@ -190,7 +202,8 @@ static ga_model_placement placement_of(const planner *pl, const candidate *c, in
                              .activations = (c->has_head ? c->with_head : c->activations) + (first ? c->entering : 0),
                              .kv_token = memory.token,
                              .available = c->available};
-  const bool multiplies = add_experts(pl, c, first, end, &w, &plan);
+  const bool multiplies = add_experts(pl, c, first, end, &w, &plan) || pl->cache;
+  if (plan.n_host_expert_layers) plan.expert_cache = cache_share(pl, c, plan.n_host_expert_layers);
   plan.weights = w.held;
   plan.workspace = 2 * (multiplies ? c->workspace : c->workspace_without); /* of the stream and of a recorded step */
   plan.staging = w.staged;
@@ -198,7 +211,7 @@ static ga_model_placement placement_of(const planner *pl, const candidate *c, in
   if (plan.n_host_expert_layers) plan.activations += exec_host_expert_bytes(&pl->model->hparams, pl->sizes.batch);
   const uint64_t run = plan.kv + plan.activations + plan.workspace;
   const uint64_t weights = c->host ? w.taken + ga_weights_shared(w.small) : plan.weights;
-  *taken = weights + plan.spare + (run > plan.staging ? run : plan.staging);
+  *taken = weights + plan.spare + (run > plan.staging ? run : plan.staging) + plan.expert_cache;
   return plan;
 }
 
@@ -219,16 +232,17 @@ static const char *bytes_text(uint64_t bytes, char text[24]) {
 }
 
 void ga_placement_text(const ga_model_placement *p, char *text, size_t capacity) {
-  char b[6][24];
+  char b[7][24], cache[64] = "";
+  if (p->expert_cache) (void)snprintf(cache, sizeof cache, ", cache of experts %s", bytes_text(p->expert_cache, b[6]));
   (void)snprintf(text, capacity,
-                 "weights %s, KV cache %s, activations %s, workspace %s, staging %s while loading, %s left alone",
+                 "weights %s, KV cache %s, activations %s, workspace %s%s, staging %s while loading, %s left alone",
                  bytes_text(p->weights, b[0]), bytes_text(p->kv, b[1]), bytes_text(p->activations, b[2]),
-                 bytes_text(p->workspace, b[3]), bytes_text(p->staging, b[4]), bytes_text(p->spare, b[5]));
+                 bytes_text(p->workspace, b[3]), cache, bytes_text(p->staging, b[4]), bytes_text(p->spare, b[5]));
 }
 
 /* Says what was asked of c, why it does not fit, and what would. */
 static ga_status does_not_fit(const planner *pl, const candidate *c, int32_t first, int32_t end) {
-  char parts[256], needed[24], there[24], fewer[64] = "", shorter[64] = "";
+  char parts[320], needed[24], there[24], fewer[64] = "", shorter[64] = "";
   uint64_t taken;
   const ga_model_placement p = placement_of(pl, c, first, end, &taken);
   const uint64_t short_by = taken - c->available;
@@ -340,6 +354,38 @@ static ga_status keep_experts_on_host(planner *pl, int32_t n) {
   return GA_OK;
 }
 
+/* Checks the bytes of a cache on c for layers [first, end), n of which have their experts in host memory. */
+static ga_status check_cache_of(const planner *pl, const candidate *c, int32_t first, int32_t end, int32_t n,
+                                uint64_t bytes) {
+  uint64_t least, most;
+  char text[3][24];
+  GA_TRY(expert_cache_bounds(pl->model, c->ctx, first, end, &least, &most));
+  GA_REQUIRE(bytes >= least && bytes <= most, GA_ERR_ARG,
+             "expert_cache: %s (%llu bytes) for %d layers on %s; must be %s to %s (%llu to %llu bytes)",
+             bytes_text(bytes, text[0]), (unsigned long long)bytes, n, ga_ctx_device_name(c->ctx),
+             bytes_text(least, text[1]), bytes_text(most, text[2]), (unsigned long long)least,
+             (unsigned long long)most);
+  return GA_OK;
+}
+
+/* Checks the cache's bytes against what its layers' experts take on each GPU. */
+static ga_status check_cache_bytes(const planner *pl, const int32_t *counts) {
+  int32_t n = 0;
+  for (int32_t i = 0, at = 0; i < pl->n && pl->cache; at += counts[i++]) {
+    uint64_t taken;
+    const ga_model_placement p = placement_of(pl, &pl->list[i], at, at + counts[i], &taken);
+    const int32_t end = (int32_t)ga_min_i64(at + counts[i], pl->n_host_experts);
+    n += p.n_host_expert_layers;
+    if (p.n_host_expert_layers)
+      GA_TRY(check_cache_of(pl, &pl->list[i], at, end, p.n_host_expert_layers, p.expert_cache));
+  }
+  GA_REQUIRE(!pl->cache || n, GA_ERR_ARG,
+             "expert_cache is %llu bytes, but no layer on a GPU has its experts in host memory; n_cpu_moe keeps them "
+             "there",
+             (unsigned long long)pl->cache);
+  return GA_OK;
+}
+
 static ga_status check_cpu_moe(const planner *pl, int32_t n_cpu_moe) {
   const int32_t layers = pl->model->hparams.n_layers;
   char text[16] = "all";
@@ -358,7 +404,12 @@ static ga_status place_experts(planner *pl, int32_t gpu_layers, int32_t n_cpu_mo
   const int32_t layers = pl->model->hparams.n_layers;
   GA_TRY(check_cpu_moe(pl, n_cpu_moe));
   if (!pl->model->graph->n_chosen || pl->list[0].host || !gpu_layers) return GA_OK;
-  if (n_cpu_moe >= 0) return keep_experts_on_host(pl, (int32_t)ga_min_i64(n_cpu_moe, layers));
+  if (n_cpu_moe >= 0) {
+    const int32_t n = (int32_t)ga_min_i64(n_cpu_moe, layers);
+    if (n && pl->n == 1 && gpu_layers < 0 && pl->cache) /* said before other memory is */
+      GA_TRY(check_cache_of(pl, &pl->list[0], 0, n, n, pl->cache));
+    return keep_experts_on_host(pl, n);
+  }
   const int32_t wanted = gpu_layers < 0 ? layers : gpu_layers;
   for (int32_t n = 0; n <= layers; n++) {
     if (n && !pl->list[0].experts[n - 1].held) continue; /* a layer without experts */
@@ -429,6 +480,7 @@ static ga_status plan(planner *pl, int32_t gpu_layers, int32_t n_cpu_moe) {
   } else {
     share_out(pl, 0, n, counts);
   }
+  GA_TRY(check_cache_bytes(pl, counts));
   GA_TRY(check_all_fit(pl, counts));
   set_placements(pl, counts);
   return GA_OK;
@@ -449,7 +501,7 @@ static ga_status check_placement_options(const ga_model *model, const ga_model_o
 
 ga_status ga_placement_plan(ga_model *model, ga_ctx *ctx, const ga_model_options *options) {
   const ga_model_options o = options ? *options : (ga_model_options)GA_MODEL_OPTIONS_INIT;
-  planner pl = {.model = model};
+  planner pl = {.model = model, .cache = o.expert_cache};
   GA_TRY(check_placement_options(model, &o));
   GA_TRY(ga_session_sizes_of(&model->hparams, ctx, o.session, &pl.sizes));
   ga_status status = list_memory(&pl);

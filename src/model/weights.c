@@ -697,7 +697,7 @@ static ga_status fill_placement(loader *l) {
 
 static ga_status fill_placements(loader *l) {
   for (int32_t i = 0; i < l->model->n_placements; i++) {
-    char plan[256];
+    char plan[320];
     l->placement = &l->model->placements[i];
     const ga_status status = fill_placement(l);
     ga_placement_text(&l->placement->plan, plan, sizeof plan);

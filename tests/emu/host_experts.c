@@ -1,6 +1,7 @@
 /* Models whose experts are in host memory, where the CPU multiplies by them, and whose other parts are on the emulated
  * GPU: logits are those of the CPU alone, whichever layers' experts are where. `emu_host_experts NAME` runs one model
  * of tests/data/arch. */
+#include <inttypes.h>
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -96,6 +97,93 @@ static void test_logits(void **state) {
   }
 }
 
+/* Loads a model with a cache of that many bytes; returns the status. */
+static ga_status open_with_cache(uint64_t bytes, int32_t n_cpu_moe, ga_ctx **ctx, ga_model **model) {
+  char path[ARCH_PATH_BYTES];
+  ga_ctx_options co = GA_CTX_OPTIONS_INIT;
+  ga_model_options o = GA_MODEL_OPTIONS_INIT;
+  co.device = "emu";
+  o.n_cpu_moe = n_cpu_moe;
+  o.expert_cache = bytes;
+  assert_ok(ga_ctx_create(&co, ctx));
+  return ga_model_load(*ctx, arch_model_path(model_name, path), &o, model);
+}
+
+/* The bounds of the cache, from the error of one that is too small. */
+static void cache_bounds(uint64_t *least, uint64_t *most) {
+  ga_ctx *ctx;
+  ga_model *model;
+  assert_int_equal(open_with_cache(1, GA_CPU_MOE_ALL, &ctx, &model), GA_ERR_ARG);
+  assert_non_null(strstr(ga_error_text(), "expert_cache: 0.0 MiB (1 bytes) for "));
+  const char *pair = strrchr(ga_error_text(), '(');
+  assert_non_null(pair);
+  assert_int_equal(sscanf(pair, "(%" SCNu64 " to %" SCNu64, least, most), 2);
+  assert_true(*least > 1 && *most > *least);
+  ga_ctx_destroy(ctx);
+}
+
+static ga_expert_cache_stats cache_stats(const ga_model *model) {
+  ga_expert_cache_stats s = GA_EXPERT_CACHE_STATS_INIT;
+  assert_ok(ga_model_expert_cache(model, &s));
+  return s;
+}
+
+/* One expert of each type, half of all, and all of them; until the cache is full of what it is asked for. */
+static void test_cache(void **state) {
+  (void)state;
+  enum { ROUNDS = 2 };
+  uint64_t least, most, rate = 0;
+  ga_ctx *ctx;
+  ga_model *model;
+  cache_bounds(&least, &most);
+  const uint64_t sizes[] = {least, (least + most) / 2, most};
+  for (int i = 0; i < 3; i++) {
+    char what[64];
+    assert_ok(open_with_cache(sizes[i], GA_CPU_MOE_ALL, &ctx, &model));
+    assert_int_equal(ga_model_placement_at(model, 0)->expert_cache, sizes[i]);
+    (void)snprintf(what, sizeof what, "cache of %llu of %llu bytes", (unsigned long long)sizes[i],
+                   (unsigned long long)most);
+    for (int round = 0; round < ROUNDS; round++) check_chunks(model, expected, what);
+    const ga_expert_cache_stats s = cache_stats(model);
+    assert_true(s.bytes <= sizes[i] && s.bytes > 0);
+    assert_true(s.slots_used <= s.slots && s.slots_used > 0);
+    assert_true(s.hits > 0 && s.hits <= s.lookups && s.loads >= (uint64_t)s.slots_used);
+    const uint64_t now = s.hits * 1000 / s.lookups;
+    print_message("%s: %lld slots, %lld used, %llu of 1000 hits, %llu loads\n", what, (long long)s.slots,
+                  (long long)s.slots_used, (unsigned long long)now, (unsigned long long)s.loads);
+    assert_true(now >= rate);
+    rate = now;
+    ga_model_destroy(model);
+    ga_ctx_destroy(ctx);
+  }
+}
+
+/* Sizes that make no sense, and what a cache excludes. */
+static void test_cache_refused(void **state) {
+  (void)state;
+  uint64_t least, most;
+  ga_ctx *ctx;
+  ga_model *model;
+  ga_session *session;
+  ga_session_options so = GA_SESSION_OPTIONS_INIT;
+  cache_bounds(&least, &most);
+  const uint64_t wrong[] = {least - 1, most + 1};
+  for (int i = 0; i < 2; i++) {
+    assert_int_equal(open_with_cache(wrong[i], GA_CPU_MOE_ALL, &ctx, &model), GA_ERR_ARG);
+    assert_non_null(strstr(ga_error_text(), "must be "));
+    ga_ctx_destroy(ctx);
+  }
+  assert_int_equal(open_with_cache(least, 0, &ctx, &model), GA_ERR_ARG);
+  assert_non_null(strstr(ga_error_text(), "no layer on a GPU has its experts in host memory"));
+  ga_ctx_destroy(ctx);
+  assert_ok(open_with_cache(least, GA_CPU_MOE_ALL, &ctx, &model));
+  so.flags = GA_SESSION_DETERMINISTIC;
+  assert_int_equal(ga_session_create(model, &so, &session), GA_ERR_UNSUPPORTED);
+  assert_non_null(strstr(ga_error_text(), "has a cache of experts"));
+  ga_model_destroy(model);
+  ga_ctx_destroy(ctx);
+}
+
 /* The CPU has whole layers, too, and a second model shares the weights. */
 static void test_beside_layers_of_the_cpu(void **state) {
   (void)state;
@@ -189,8 +277,10 @@ static void test_engine(void **state) {
 }
 
 int main(int argc, char **argv) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_logits), cmocka_unit_test(test_beside_layers_of_the_cpu),
-                                     cmocka_unit_test(test_equal_bits), cmocka_unit_test(test_engine)};
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_logits),        cmocka_unit_test(test_cache),
+      cmocka_unit_test(test_cache_refused), cmocka_unit_test(test_beside_layers_of_the_cpu),
+      cmocka_unit_test(test_equal_bits),    cmocka_unit_test(test_engine)};
   model_name = argc > 1 ? argv[1] : "qwen3moe";
   const int failed = cmocka_run_group_tests(tests, NULL, NULL);
   tiny_remove();

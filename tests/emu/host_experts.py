@@ -64,6 +64,22 @@ class HostExperts(unittest.TestCase):
                 if "--explain" in options:
                     self.assertRegex(said, r"experts of \d of these layers in host memory: \d+\.\d MiB; the CPU multiplies by them")
 
+    def test_cache(self):
+        """Some experts on the GPU beside the CPU's: the same tokens, counted by the plan, and shown."""
+        plain, = self.plan("--cpu-moe", memory=128)
+        cached, = self.plan("--cpu-moe", "--expert-cache", "0.02", memory=128)
+        self.assertEqual(plain["expert_cache"], 0)
+        self.assertEqual(cached["expert_cache"], int(0.02 * 2**30))
+        self.assertEqual(cached["host_experts"], plain["host_experts"])
+        by_itself = self.plan("--expert-cache", "0.01", memory=64)[0]
+        self.assertGreater(by_itself["host_expert_layers"], 0)
+        self.assertLessEqual(sum(by_itself[k] for k in ("weights", "kv", "activations", "workspace", "spare", "expert_cache")), by_itself["available"])
+        for options, memory in (("--cpu-moe", "--expert-cache", "0.02"), 128), (("--expert-cache", "0.01"), 64):
+            rc, out, said = self.run_("emu", *options, "--explain", memory=memory)
+            self.assertEqual((rc, out), (0, self.want), said)
+            self.assertRegex(said, r"cache of these experts on emu: \d+\.\d MiB")
+            self.assertRegex(said, r"expert cache: \d+ of \d+ experts were on the GPU \(\d+\.\d %\), \d+ loads, \d+ of \d+ slots in use")
+
     def test_refused(self):
         for options, code, says in ((("--n-cpu-moe", "-2"), 2, "from -1 to 512"), (("--n-cpu-moe", "x"), 2, "n-cpu-moe"),
                                     (("--n-cpu-moe", "5"), 1, "n_cpu_moe is 5; must be 0 to 4, all, or -1: as few as fit"),
@@ -72,6 +88,16 @@ class HostExperts(unittest.TestCase):
             rc, _, said = self.run_("emu", *options)
             self.assertEqual(rc, code, said)
             self.assertIn(says, said)
+        for options, memory, says in ((("--cpu-moe", "--expert-cache", "0.0005"), 128, "expert_cache: 0.5 MiB (536870 bytes) for 4 layers on emu; must be "),
+                                      (("--cpu-moe", "--expert-cache", "1"), 128, "MiB to "),
+                                      (("--expert-cache", "0.01",), 256, "but no layer on a GPU has its experts in host memory; n_cpu_moe keeps them there"),
+                                      (("--cpu-moe", "--expert-cache", "0.05"), 48, "do not fit"),
+                                      (("--cpu-moe", "--expert-cache", "0.01", "--deterministic", "-b", "1"), 128, "has a cache of experts, on whose contents results depend")):
+            rc, _, said = self.run_("emu", *options, memory=memory)
+            self.assertEqual(rc, 1, said)
+            self.assertIn(says, said)
+        rc, _, said = self.run_("emu", "--expert-cache", "-1")
+        self.assertEqual(rc, 2)
         rc, _, said = self.run_("cpu", "--cpu-moe")
         self.assertEqual(rc, 1)
         self.assertIn("n_cpu_moe is all, but cpu is no GPU", said)
