@@ -267,6 +267,7 @@ static ga_status load_model(const open_args *args, bool with_session, bool plan_
   mo.gpu_layers = (int32_t)args->gpu_layers;
   mo.n_cpu_moe = args->cpu_moe ? GA_CPU_MOE_ALL : (int32_t)args->n_cpu_moe;
   mo.expert_cache = (uint64_t)(args->expert_cache * 0x1p30);
+  mo.expert_trace = args->trace_experts;
   mo.more = o->more;
   mo.n_more = o->n_more;
   mo.session = &so;

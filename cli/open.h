@@ -13,7 +13,8 @@ typedef struct open_args {
   const char *model;  /* path of a model, or name of a pulled one; NULL = the default model */
   const char *device; /* name of a device, or several separated by commas; NULL = auto */
   int64_t threads, context, batch, gpu_layers, n_cpu_moe;
-  double expert_cache; /* GiB of GPU memory for a cache of experts that are in host memory */
+  const char *trace_experts; /* file for the experts that tokens choose; NULL: none */
+  double expert_cache;       /* GiB of GPU memory for a cache of experts that are in host memory */
   const char *kv_type;
   const char *activations;   /* type of the inputs of matrix products with FP8 weights: "full" or "e4m3" */
   const char *chat_template; /* name or file of a chat template that replaces the model's own; NULL = the model's own */
@@ -57,6 +58,12 @@ typedef struct open_args {
   {                                                                                                                \
     "expert-cache", 0, OPT_FLOAT, &(a).expert_cache, 0, 1e6, "GIB",                                                \
         "GPU memory for a cache of these experts: the GPU multiplies by those that it has; 0 = none"               \
+  }
+/* The row of --trace-experts in a command's option table; `a` is an open_args. */
+#define OPEN_TRACE_OPTION(a)                                                              \
+  {                                                                                       \
+    "trace-experts", 0, OPT_STRING, &(a).trace_experts, 0, 0, "FILE",                     \
+        "write which experts tokens choose in which layer, for ga bench --replay; slower" \
   }
 /* The row of --activations in a command's option table, for sessions and engines; `a` is an open_args. */
 #define OPEN_ACTIVATIONS_OPTION(a)                                                                            \

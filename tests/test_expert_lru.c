@@ -10,7 +10,7 @@
 
 static expert_lru *lru_of(int32_t keys, int32_t slots) {
   expert_lru *lru;
-  assert_int_equal(expert_lru_create(keys, slots, &lru), GA_OK);
+  assert_int_equal(expert_lru_create(keys, slots, EXPERT_LOAD_USES, &lru), GA_OK);
   return lru;
 }
 

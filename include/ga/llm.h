@@ -88,9 +88,12 @@ typedef struct ga_model_options {
    * recently used ones have made way. Results then depend on what the cache holds, within rounding. Several GPUs share
    * the bytes by their layers. Models of ga_model_share do not use it */
   uint64_t expert_cache;
+  /* NULL, or the path of a file that gets the experts that tokens choose in each layer, for `ga bench --replay`. Steps
+   * then wait for each layer. GA_ERR_ARG: the model has no experts */
+  const char *expert_trace;
 } ga_model_options;
 #define GA_MODEL_OPTIONS_INIT \
-  { sizeof(ga_model_options), NULL, NULL, -1, 0, NULL, NULL, false, {0}, false, {0}, NULL, -1, 0, 0 }
+  { sizeof(ga_model_options), NULL, NULL, -1, 0, NULL, NULL, false, {0}, false, {0}, NULL, -1, 0, 0, NULL }
 
 /* One device's part of a model; sizes are in bytes. The session is the one for which memory was reserved. */
 typedef struct ga_model_placement {

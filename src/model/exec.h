@@ -103,9 +103,9 @@ GA_NODISCARD ga_status exec_check_invariant(ga_exec *e, int32_t context);
 /* Checks, if e->rounds_x, that products can round their input X to e4m3. GA_ERR_UNSUPPORTED: no weight of the placement
  * is e4m3_128, or its context has no kernel for it. */
 GA_NODISCARD ga_status exec_check_rounds_x(ga_exec *e);
-/* Returns whether exec_run waits for the device, because the CPU multiplies by experts of some layers. Its launches
- * cannot be recorded then. */
-static inline bool exec_waits(const ga_exec *e) { return e->host != NULL; }
+/* Returns whether exec_run waits for the device, because the CPU multiplies by experts of some layers, or because
+ * choices of experts are traced. Its launches cannot be recorded then. */
+static inline bool exec_waits(const ga_exec *e) { return e->host || e->model->trace; }
 /* Runs the placement's layers on e->step. The first placement also runs the embedding, and the last the output head.
  * exec_result then has logits [n_out, V], or, for encoders, [T, d]. */
 GA_NODISCARD ga_status exec_run(ga_exec *e);

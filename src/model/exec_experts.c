@@ -2,6 +2,7 @@
 #include "base/status.h"
 #include "model/exec_impl.h"
 #include "model/expert_cache.h"
+#include "model/expert_trace.h"
 
 /* Returns whether rows of chosen experts are sorted by expert. Few tokens on a GPU are not: sorting them, and adding
  * the sorted results of slots, takes a launch each. */
@@ -75,7 +76,9 @@ ga_status exec_route(const ga_exec *e, const launch *l) {
   ga_route_io io = route_arrays(&e->model->hparams, n->kind, e->step->n_tokens, exec_rows(e, l->as.route.y));
   io.logits = exec_rows(e, n->x);
   io.bias = exec_vector(e, n->bias);
-  return ga_route(e->ctx, &d, &io, NULL);
+  GA_TRY(ga_route(e->ctx, &d, &io, NULL));
+  if (!e->model->trace || n->kind != ROUTE_EXPERTS) return GA_OK;
+  return expert_trace_put(e->model->trace, e->ctx, l->layer, e->step->n_tokens, io.experts);
 }
 
 /* The arrays of products by experts, in the memory of ctx. */

@@ -231,7 +231,7 @@ static ga_status alloc_slots(expert_cache *c, layer_type *t) {
     t->matrix[m].data = p;
     c->bytes += (uint64_t)t->n_slots * t->held[m];
   }
-  return expert_lru_create(t->n_layers * c->n_experts, t->n_slots, &t->lru);
+  return expert_lru_create(t->n_layers * c->n_experts, t->n_slots, EXPERT_LOAD_USES, &t->lru);
 }
 
 static ga_status alloc_loads(expert_cache *c) {

@@ -14,11 +14,12 @@ struct expert_lru {
   int32_t n_slots, n_used;
   int32_t newest, oldest;
   int64_t budget; /* uses that pay for loads */
+  int32_t load_uses;
   lru_slot *slots;
   int32_t *slot_of; /* [n_keys] slot that the key has or waits for; -1: none */
 };
 
-ga_status expert_lru_create(int32_t n_keys, int32_t n_slots, expert_lru **out) {
+ga_status expert_lru_create(int32_t n_keys, int32_t n_slots, int32_t load_uses, expert_lru **out) {
   void *p;
   *out = NULL;
   GA_TRY(ga_mem_zalloc(1, sizeof **out, "expert cache", &p));
@@ -32,7 +33,8 @@ ga_status expert_lru_create(int32_t n_keys, int32_t n_slots, expert_lru **out) {
   }
   lru->slot_of = p;
   lru->n_slots = n_slots;
-  lru->budget = (int64_t)n_slots * EXPERT_LOAD_USES;
+  lru->load_uses = load_uses;
+  lru->budget = (int64_t)n_slots * load_uses;
   lru->oldest = n_slots - 1;
   for (int32_t i = 0; i < n_keys; i++) lru->slot_of[i] = -1;
   for (int32_t i = 0; i < n_slots; i++)
@@ -78,14 +80,14 @@ int32_t expert_lru_use(expert_lru *lru, int32_t key) {
   const int32_t i = expert_lru_slot(lru, key);
   if (i < 0) return -1;
   make_newest(lru, i);
-  if (lru->budget < (int64_t)lru->n_slots * EXPERT_LOAD_USES) lru->budget++;
+  if (lru->budget < (int64_t)lru->n_slots * lru->load_uses) lru->budget++;
   return i;
 }
 
 int32_t expert_lru_admit(expert_lru *lru, int32_t key, int32_t *evicted) {
   int32_t i = lru->oldest;
   *evicted = -1;
-  if (lru->slot_of[key] >= 0 || lru->budget < EXPERT_LOAD_USES) return -1;
+  if (lru->slot_of[key] >= 0 || lru->budget < lru->load_uses) return -1;
   while (i >= 0 && lru->slots[i].key >= 0 && !lru->slots[i].is_there) i = lru->slots[i].newer;
   if (i < 0) return -1;
   lru_slot *s = &lru->slots[i];
@@ -97,7 +99,7 @@ int32_t expert_lru_admit(expert_lru *lru, int32_t key, int32_t *evicted) {
   s->key = key;
   s->is_there = false;
   lru->slot_of[key] = i;
-  lru->budget -= EXPERT_LOAD_USES;
+  lru->budget -= lru->load_uses;
   make_newest(lru, i);
   return i;
 }

@@ -15,9 +15,9 @@
 
 typedef struct expert_lru expert_lru;
 
-/* Makes the bookkeeping for n_keys experts, numbered from 0, in n_slots slots, at least 1. Release with
- * expert_lru_destroy. */
-GA_NODISCARD ga_status expert_lru_create(int32_t n_keys, int32_t n_slots, expert_lru **out);
+/* Makes the bookkeeping for n_keys experts, numbered from 0, in n_slots slots, at least 1. load_uses: uses that pay for
+ * a load, EXPERT_LOAD_USES; 0: loads cost nothing. Release with expert_lru_destroy. */
+GA_NODISCARD ga_status expert_lru_create(int32_t n_keys, int32_t n_slots, int32_t load_uses, expert_lru **out);
 void expert_lru_destroy(expert_lru *lru); /* NULL is fine */
 /* Returns the slot of a key that can be used; -1: none. */
 int32_t expert_lru_slot(const expert_lru *lru, int32_t key);

@@ -11,6 +11,7 @@
 #include "model/embedding.h"
 #include "model/exec.h"
 #include "model/expert_cache.h"
+#include "model/expert_trace.h"
 #include "model/memory_kind.h"
 #include "model/pass/shard.h"
 #include "model/rank_head.h"
@@ -96,6 +97,13 @@ static ga_status load_rank_head(ga_model *model) {
   return GA_OK;
 }
 
+static ga_status open_expert_trace(ga_model *model, const char *path) {
+  const ga_hparams *p = &model->hparams;
+  if (!path) return GA_OK;
+  GA_REQUIRE(model->graph->n_chosen, GA_ERR_ARG, "expert_trace is '%s', but the model has no experts", path);
+  return expert_trace_create(path, p->n_layers, p->n_experts, p->n_experts_used, &model->trace);
+}
+
 static ga_status create_caches(ga_model *model) {
   for (int32_t i = 0; i < model->n_placements; i++) {
     ga_placement *p = &model->placements[i];
@@ -122,6 +130,7 @@ static ga_status load_model_file(ga_model *model, ga_ctx *ctx, const char *path,
   GA_TRY(ga_weights_load(model, options));
   if (model->is_plan) return GA_OK;
   GA_TRY(exec_check_ops(model));
+  GA_TRY(open_expert_trace(model, options->expert_trace));
   return create_caches(model);
 }
 
@@ -216,6 +225,7 @@ void ga_model_destroy(ga_model *model) {
     ga_mem_free(model);
     return;
   }
+  expert_trace_close(model->trace);
   for (int32_t i = 0; i < model->n_placements; i++) expert_cache_destroy(model->placements[i].cache);
   for (int32_t i = 0; i < model->n_placements; i++) ga_placement_free(&model->placements[i]);
   ga_placement_free(&model->host_experts);

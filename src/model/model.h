@@ -74,6 +74,7 @@ typedef struct ga_hparams {
 typedef struct ga_attachment ga_attachment;
 typedef struct ga_embedding ga_embedding; /* embedding.h */
 typedef struct expert_cache expert_cache; /* expert_cache.h */
+typedef struct expert_trace expert_trace; /* expert_trace.h */
 
 /* A tensor of the model, on the device of its layer. Matrices are [rows, cols] with y = W x: a row gives one element of
  * y. Stacks of matrices have further dimensions before rows. Vectors are f32. */
@@ -144,9 +145,10 @@ struct ga_model {
    * them (exec_impl.h). host_experts owns them, on the context `cpu`. */
   int32_t n_host_experts;
   ga_placement host_experts;
-  bool is_plan;   /* the model has no weights (ga_model_options.plan_only) */
-  bool is_shared; /* another model owns everything but `cpu` (ga_model_share) */
-  bool no_mmap;   /* the file is not read any more once the model is loaded */
+  expert_trace *trace; /* file for the experts that tokens choose; NULL: none */
+  bool is_plan;        /* the model has no weights (ga_model_options.plan_only) */
+  bool is_shared;      /* another model owns everything but `cpu` (ga_model_share) */
+  bool no_mmap;        /* the file is not read any more once the model is loaded */
   ga_model_file *file;
   ga_hparams hparams; /* sizes of this rank's part of the model, if ranks share it by tensor parallelism */
   ga_hparams whole;   /* sizes of the whole model, as the file has them */

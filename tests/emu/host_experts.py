@@ -80,6 +80,22 @@ class HostExperts(unittest.TestCase):
             self.assertRegex(said, r"cache of these experts on emu: \d+\.\d MiB")
             self.assertRegex(said, r"expert cache: \d+ of \d+ experts were on the GPU \(\d+\.\d %\), \d+ loads, \d+ of \d+ slots in use")
 
+    def test_trace(self):
+        """Choices are written wherever the experts are, and replayed."""
+        sizes = []
+        for device, options in ("cpu", ()), ("emu", ()), ("emu", ("--cpu-moe", "--expert-cache", "0.02")):
+            path = os.path.join(self.folder.name, "trace")
+            rc, out, said = self.run_(device, *options, "--trace-experts", path)
+            self.assertEqual((rc, out), (0, self.want), said)
+            sizes.append(os.path.getsize(path))
+            rc, out, said = self.ga("bench", "--replay", path, "--json")
+            self.assertEqual(rc, 0, said)
+            replayed = json.loads(out)
+            self.assertEqual((replayed["layers"], replayed["experts"], replayed["chosen"]), (LAYERS, 32, 4))
+            rates = [s["lru_unbounded"] for s in replayed["sizes"]]
+            self.assertEqual(rates, sorted(rates))
+        self.assertEqual(len(set(sizes)), 1, sizes)
+
     def test_refused(self):
         for options, code, says in ((("--n-cpu-moe", "-2"), 2, "from -1 to 512"), (("--n-cpu-moe", "x"), 2, "n-cpu-moe"),
                                     (("--n-cpu-moe", "5"), 1, "n_cpu_moe is 5; must be 0 to 4, all, or -1: as few as fit"),
