@@ -38,7 +38,7 @@ static int run_model_bench(open_args *open, const bench_model_args *a) {
 
 int cmd_bench(int argc, char **argv) {
   if (names_server(argc, argv)) return bench_serve(argc, argv);
-  const char *patterns = "*", *before = NULL;
+  const char *patterns = "*", *before = NULL, *replay = NULL;
   int64_t threads = 0, seed = 1;
   bool json = false, error = false;
   bench_options o = {.device = "cpu", .shapes = "*", .seconds = 0.5};
@@ -64,6 +64,9 @@ int cmd_bench(int argc, char **argv) {
       {"json", 0, OPT_FLAG, &json, 0, 0, NULL, "JSON on stdout"},
       {"error", 0, OPT_FLAG, &error, 0, 0, NULL,
        "print the error of FP8 attention on outliers for each way of scaling, instead of times"},
+      OPEN_TRACE_OPTION(open),
+      {"replay", 0, OPT_STRING, &replay, 0, 0, "FILE",
+       "print hit rates of caches of experts for the choices that --trace-experts has written"},
       {"compare", 0, OPT_STRING, &before, 0, 0, "FILE",
        "followed by a second FILE: print what changed between two reports of --json"},
   };
@@ -73,6 +76,8 @@ int cmd_bench(int argc, char **argv) {
   if (before && rest != 1) return cmd_usage_error("bench", "--compare takes two files");
   if (before) return bench_compare(before, argv[1]);
   if (rest > 0) return cmd_usage_error("bench", "unexpected '%s'", argv[1]);
+  if (replay) return bench_replay(replay, json);
+  if (open.trace_experts && !open.model) return cmd_usage_error("bench", "--trace-experts needs --model");
   open.device = o.device;
   if (open_args_check("bench", &open)) return EXIT_USAGE;
   if (open.model) {

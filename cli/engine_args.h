@@ -43,7 +43,7 @@ typedef struct engine_args {
       {"kv-tokens", 0,    OPT_INT, &(a).kv_tokens,                                                                 \
        0,           1e12, "N",     "tokens that the KV cache holds; 0 = as many as memory allows"},                \
       {"kv-type", 0, OPT_STRING, &(a).open.kv_type, 0, 0, "TYPE", "KV cache: f16, f32, bf16, e4m3, q8_0, q4_0"},   \
-      OPEN_ACTIVATIONS_OPTION((a).open),                                                                           \
+      OPEN_EXPERT_OPTIONS((a).open), OPEN_ACTIVATIONS_OPTION((a).open),                                            \
       {"swap-space",                                                                                               \
        0,                                                                                                          \
        OPT_FLOAT,                                                                                                  \

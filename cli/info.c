@@ -60,7 +60,7 @@ static uint64_t context_of(const ga_model *model) {
   uint64_t least = UINT64_MAX;
   for (int32_t i = 0; i < ga_model_placement_count(model); i++) {
     const ga_model_placement *p = ga_model_placement_at(model, i);
-    const uint64_t rest = p->weights + p->activations + p->workspace + p->spare;
+    const uint64_t rest = p->weights + p->activations + p->workspace + p->spare + p->expert_cache;
     const uint64_t tokens = !p->kv_token ? UINT64_MAX : p->available > rest ? (p->available - rest) / p->kv_token : 0;
     least = tokens < least ? tokens : least;
   }
@@ -82,11 +82,13 @@ static json_t *json_placements(const ga_model *model) {
   for (int32_t i = 0; i < ga_model_placement_count(model); i++) {
     const ga_model_placement *p = ga_model_placement_at(model, i);
     (void)json_array_append_new(
-        list, json_pack("{s:s, s:i, s:i, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "device", p->device, "first_layer",
-                        p->first_layer, "layers", p->n_layers, "weights", (json_int_t)p->weights, "kv",
+        list, json_pack("{s:s, s:i, s:i, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:i, s:I, s:I}", "device", p->device,
+                        "first_layer", p->first_layer, "layers", p->n_layers, "weights", (json_int_t)p->weights, "kv",
                         (json_int_t)p->kv, "activations", (json_int_t)p->activations, "workspace",
                         (json_int_t)p->workspace, "staging", (json_int_t)p->staging, "spare", (json_int_t)p->spare,
-                        "kv_bytes_per_token", (json_int_t)p->kv_token, "available", (json_int_t)p->available));
+                        "kv_bytes_per_token", (json_int_t)p->kv_token, "available", (json_int_t)p->available,
+                        "host_expert_layers", p->n_host_expert_layers, "host_experts", (json_int_t)p->host_experts,
+                        "expert_cache", (json_int_t)p->expert_cache));
   }
   return list;
 }

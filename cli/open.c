@@ -143,6 +143,9 @@ int open_args_check(const char *name, const open_args *args) {
     return cmd_usage_error(name, "--kv-type '%s': allowed are f16, f32, bf16, e4m3, q8_0, q4_0", args->kv_type);
   if (strcmp(args->activations, "full") && !open_rounds_activations(args))
     return cmd_usage_error(name, "--activations '%s': allowed are full, e4m3", args->activations);
+  if (args->cpu_moe && args->n_cpu_moe >= 0)
+    return cmd_usage_error(name, "--cpu-moe means all layers, --n-cpu-moe %lld the first; give one of them",
+                           (long long)args->n_cpu_moe);
   for (const char *at = args->device; at;) {
     const size_t n = strcspn(at, ",");
     if (!is_device(at, n)) return refuse_device_name(name, args->device);
@@ -229,6 +232,19 @@ static void warn_of_cpu(const ga_model *model) {
               cpu->n_layers, ga_model_get_info(model)->n_layers, gpu->device, (double)gpu->available * 0x1p-30);
 }
 
+/* The same of experts that were put into host memory without being asked for. */
+static void note_host_experts(const open_args *args, const ga_model *model) {
+  int32_t layers = 0;
+  for (int32_t i = 0; i < ga_model_placement_count(model); i++)
+    layers += ga_model_placement_at(model, i)->n_host_expert_layers;
+  if (!layers || args->cpu_moe || args->n_cpu_moe >= 0) return;
+  words_print(
+      stderr, 2,
+      "the experts of %d of %d layers are in host memory, where the CPU multiplies by them, because the GPU has "
+      "no room for them (--explain tells more)\n",
+      layers, ga_model_get_info(model)->n_layers);
+}
+
 /* Opens the chat template of the options or, without one, of the named model. */
 static ga_status open_given_template(const open_args *args, opened *o) {
   char *text = NULL;
@@ -249,6 +265,9 @@ static ga_status load_model(const open_args *args, bool with_session, bool plan_
   ga_model_options mo = GA_MODEL_OPTIONS_INIT;
   mo.progress = show_loading;
   mo.gpu_layers = (int32_t)args->gpu_layers;
+  mo.n_cpu_moe = args->cpu_moe ? GA_CPU_MOE_ALL : (int32_t)args->n_cpu_moe;
+  mo.expert_cache = (uint64_t)(args->expert_cache * 0x1p30);
+  mo.expert_trace = args->trace_experts;
   mo.more = o->more;
   mo.n_more = o->n_more;
   mo.session = &so;
@@ -257,6 +276,7 @@ static ga_status load_model(const open_args *args, bool with_session, bool plan_
   TRY(ga_model_load(o->ctx, o->path, &mo, &o->model));
   if (!plan_only) {
     warn_of_cpu(o->model);
+    note_host_experts(args, o->model);
     store_mark_used(o->path);
   }
   TRY(open_given_template(args, o));
@@ -278,8 +298,21 @@ ga_status plan_model(const open_args *args, opened *out) {
   return status;
 }
 
+/* Prints how often the GPU had an expert, once the model has run. */
+static void explain_expert_cache(const ga_model *model) {
+  ga_expert_cache_stats s = GA_EXPERT_CACHE_STATS_INIT;
+  if (ga_model_expert_cache(model, &s) != GA_OK || !s.lookups) return;
+  (void)fprintf(stderr,
+                "expert cache: %llu of %llu experts were on the GPU (%.1f %%), %llu loads, %lld of %lld slots in use\n",
+                (unsigned long long)s.hits, (unsigned long long)s.lookups, 100.0 * (double)s.hits / (double)s.lookups,
+                (unsigned long long)s.loads, (long long)s.slots_used, (long long)s.slots);
+}
+
 void close_model(opened *o) {
-  if (o->explain && o->model) print_placements(stderr, o->model);
+  if (o->explain && o->model) {
+    print_placements(stderr, o->model);
+    explain_expert_cache(o->model);
+  }
   for (int32_t i = 0; o->explain && i < o->n_more; i++) explain(o->more[i]);
   if (o->explain && o->ctx) explain(o->ctx);
   ga_template_destroy(o->given);
@@ -313,6 +346,11 @@ void print_placements(FILE *f, const ga_model *model) {
         size_text(p->weights, t[0]), size_text(p->kv, t[1]), size_text(p->activations, t[2]),
         size_text(p->workspace, t[3]), size_text(p->staging, t[4]), size_text(p->spare, t[5]),
         size_text(p->available, t[6]));
+    if (p->n_host_expert_layers)
+      (void)fprintf(f, "experts of %d of these layers in host memory: %s; the CPU multiplies by them\n",
+                    p->n_host_expert_layers, size_text(p->host_experts, t[7]));
+    if (p->expert_cache)
+      (void)fprintf(f, "cache of these experts on %s: %s\n", p->device, size_text(p->expert_cache, t[7]));
   }
 }
 

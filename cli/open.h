@@ -12,11 +12,13 @@
 typedef struct open_args {
   const char *model;  /* path of a model, or name of a pulled one; NULL = the default model */
   const char *device; /* name of a device, or several separated by commas; NULL = auto */
-  int64_t threads, context, batch, gpu_layers;
+  int64_t threads, context, batch, gpu_layers, n_cpu_moe;
+  const char *trace_experts; /* file for the experts that tokens choose; NULL: none */
+  double expert_cache;       /* GiB of GPU memory for a cache of experts that are in host memory */
   const char *kv_type;
   const char *activations;   /* type of the inputs of matrix products with FP8 weights: "full" or "e4m3" */
   const char *chat_template; /* name or file of a chat template that replaces the model's own; NULL = the model's own */
-  bool explain, deterministic, no_mmap;
+  bool explain, deterministic, no_mmap, cpu_moe;
 } open_args;
 
 /* Rows of a command's option table that set the fields of `a`, an open_args. */
@@ -39,6 +41,30 @@ typedef struct open_args {
     "chat-template", 0, OPT_STRING, &(a).chat_template, 0, 0, "NAME",                                          \
         "chat template in the place of the model's: chatml, gemma, llama3, mistral, plain, or a file in Jinja" \
   }
+/* Rows of a command's option table that place the experts of a model; `a` is an open_args. */
+#define OPEN_EXPERT_OPTIONS(a)                                                                                     \
+  {"cpu-moe", 0,                                                                                                   \
+   OPT_FLAG,  &(a).cpu_moe,                                                                                        \
+   0,         0,                                                                                                   \
+   NULL,      "the experts of all layers stay in host memory: the CPU multiplies by them, the GPU does the rest"}, \
+      {"n-cpu-moe",                                                                                                \
+       0,                                                                                                          \
+       OPT_INT,                                                                                                    \
+       &(a).n_cpu_moe,                                                                                             \
+       -1,                                                                                                         \
+       512,                                                                                                        \
+       "N",                                                                                                        \
+       "so do the experts of the first N layers; -1 = as few as the GPU's memory needs, before whole layers"},     \
+  {                                                                                                                \
+    "expert-cache", 0, OPT_FLOAT, &(a).expert_cache, 0, 1e6, "GIB",                                                \
+        "GPU memory for a cache of these experts: the GPU multiplies by those that it has; 0 = none"               \
+  }
+/* The row of --trace-experts in a command's option table; `a` is an open_args. */
+#define OPEN_TRACE_OPTION(a)                                                              \
+  {                                                                                       \
+    "trace-experts", 0, OPT_STRING, &(a).trace_experts, 0, 0, "FILE",                     \
+        "write which experts tokens choose in which layer, for ga bench --replay; slower" \
+  }
 /* The row of --activations in a command's option table, for sessions and engines; `a` is an open_args. */
 #define OPEN_ACTIVATIONS_OPTION(a)                                                                            \
   {                                                                                                           \
@@ -56,6 +82,7 @@ typedef struct open_args {
       OPEN_ACTIVATIONS_OPTION(a),                                                                                    \
       {"gpu-layers", 0,   OPT_INT, &(a).gpu_layers,                                                                  \
        -1,           512, "N",     "layers on the GPU, the last ones; the CPU has the others; -1 = as many as fit"}, \
+      OPEN_EXPERT_OPTIONS(a),                                                                                        \
       {"deterministic",                                                                                              \
        0,                                                                                                            \
        OPT_FLAG,                                                                                                     \
@@ -68,7 +95,7 @@ typedef struct open_args {
     "explain", 0, OPT_FLAG, &(a).explain, 0, 0, NULL,                                                                \
         "print on stderr which layers run where, which kernel was chosen for what, and why"                          \
   }
-#define OPEN_ARGS_INIT .gpu_layers = -1, .activations = "full"
+#define OPEN_ARGS_INIT .gpu_layers = -1, .n_cpu_moe = -1, .activations = "full"
 
 enum { OPEN_MAX_DEVICES = 8 };
 

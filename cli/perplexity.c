@@ -94,6 +94,7 @@ int cmd_perplexity(int argc, char **argv) {
       {"window", 'w', OPT_INT, &a.window, 4, 1e6, "N", "tokens of a window; its second half is scored"},
       {"limit", 0, OPT_INT, &a.limit, 0, 1e9, "N", "at most this many windows; 0 = all"},
       {"json", 0, OPT_FLAG, &a.json, 0, 0, NULL, "one JSON object on stdout"},
+      OPEN_TRACE_OPTION(a.open),
       OPEN_SESSION_OPTIONS(a.open),
   };
   int code, rest = cmd_parse("perplexity", "[options] [FILE]", options, COUNT_OF(options), argc, argv, &code);

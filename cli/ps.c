@@ -92,7 +92,10 @@ static void print_loaded(const json_t *m) {
                  (bytes > 0 ? bytes : json_number_value(json_object_get(m, "size"))) * 0x1p-30);
   printf("%-32s  %10s  %4.0f %%  %7lld  ", name ? name : "", memory, bytes > 0 ? 100 * gpu / bytes : 0.0,
          (long long)json_integer_value(json_object_get(m, "context_length")));
-  printf("%s\n", until && strncmp(until, "2318", 4) ? until : "stays");
+  printf("%s", until && strncmp(until, "2318", 4) ? until : "stays");
+  const json_t *rate = json_object_get(m, "expert_hit_rate");
+  if (rate) printf("  experts on the GPU %.0f %%", 100 * json_number_value(rate));
+  printf("\n");
 }
 
 static ga_status list_loaded(const ps_args *a) {

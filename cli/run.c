@@ -229,6 +229,7 @@ int cmd_run(int argc, char **argv) {
       {"logprobs", 0, OPT_INT, &a.logprobs, 0, LOGPROBS_MOST, "N",
        "with --json: log-probability of each token, and of the N likeliest at its place"},
       SAMPLING_OPTIONS(a.sampling),
+      OPEN_TRACE_OPTION(a.open),
       OPEN_SESSION_OPTIONS(a.open),
   };
   int code, rest = cmd_parse("run", "[options] [PROMPT...]", options, COUNT_OF(options), argc, argv, &code);

@@ -148,6 +148,7 @@ static uint64_t host_bytes(const ga_model *model) {
   uint64_t sum = 0;
   for (int32_t i = 0; i < ga_model_placement_count(model); i++) {
     const ga_model_placement *p = ga_model_placement_at(model, i);
+    sum += p->host_experts;
     if (!strncmp(p->device, "cpu", 3) || !strncmp(p->device, "ref", 3))
       sum += p->weights + 4 * p->kv + p->activations + p->workspace;
   }

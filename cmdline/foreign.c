@@ -16,7 +16,7 @@
 #define DRAFTS   "not there yet: speculative decoding needs two models in one session"
 #define GRAMMARS "not there yet: the sampler would have to follow a grammar"
 #define ADAPTERS "not there yet: merge the adapter into the model before"
-#define EXPERTS  "there are no mixtures of experts yet"
+#define TENSORS  "--cpu-moe and --n-cpu-moe N place experts; other tensors are where their layer is"
 #define SAMPLERS "not planned: min-p and the penalties serve the same purposes"
 #define THREADS  "use taskset, nice and numactl: threads keep to the CPUs that the program may use"
 #define PAGES    "keys and values lie in pages that sequences share"
@@ -36,6 +36,8 @@ static const foreign_option table[] = {
     {"--flash-attn", FOREIGN_ON, {NULL}, BLOCKS},
     {"-hf", FOREIGN_HUB, {"model"}, NULL},
     {"--hf-repo", FOREIGN_HUB, {"model"}, NULL},
+    SAME("-cmoe", "cpu-moe"),
+    SAME("-ncmoe", "n-cpu-moe"),
     SAME("-np", "max-sequences"),
     SAME("--parallel", "max-sequences"),
     SAME("--max-num-seqs", "max-sequences"),
@@ -102,12 +104,8 @@ static const foreign_option table[] = {
     NONE("--cache-type-k", KV_TYPES),
     NONE("--cache-type-v", KV_TYPES),
     NONE("--kv-cache-dtype", KV_TYPES),
-    NONE("-ot", EXPERTS),
-    NONE("--override-tensor", EXPERTS),
-    NONE("-cmoe", EXPERTS),
-    NONE("--cpu-moe", EXPERTS),
-    NONE("-ncmoe", EXPERTS),
-    NONE("--n-cpu-moe", EXPERTS),
+    NONE("-ot", TENSORS),
+    NONE("--override-tensor", TENSORS),
     NONE("-md", DRAFTS),
     NONE("--model-draft", DRAFTS),
     NONE("--draft", DRAFTS),

@@ -289,11 +289,11 @@ static void test_promoted(void **state) {
   codes.view.dim[1] = 200; /* no whole blocks */
   assert_int_equal(ga_stored_dtype(m.model, m.ctx[0], &codes), GA_BF16);
   ga_weight_need vec16, native;
-  assert_int_equal(ga_weights_need(m.model, m.ctx[0], 0, &vec16), GA_OK);
+  assert_int_equal(ga_weights_need(m.model, m.ctx[0], 0, GROUP_OTHERS, &vec16), GA_OK);
   close_made(&m);
   assert_int_equal(tiny_make_of("llama", TINY_VOCAB, GA_Q8_0, GA_Q8_0), GA_OK);
   assert_int_equal(run_made(&m, 1), GA_OK);
-  assert_int_equal(ga_weights_need(m.model, m.ctx[0], 0, &native), GA_OK);
+  assert_int_equal(ga_weights_need(m.model, m.ctx[0], 0, GROUP_OTHERS, &native), GA_OK);
   assert_memory_equal(&vec16, &native, sizeof vec16); /* the plan counts what is held */
   close_made(&m);
 }

@@ -238,7 +238,7 @@ static void test_plan_counts_stacks(void **state) {
   ga_weight_need need[2];
   for (int no_mmap = 0; no_mmap < 2; no_mmap++) {
     assert_ok(load(write_experts(&(spoilt){0}), 1, no_mmap, &m));
-    assert_ok(ga_weights_need(m, ctx[0], 0, &need[no_mmap]));
+    assert_ok(ga_weights_need(m, ctx[0], 0, GROUP_EXPERTS, &need[no_mmap]));
     ga_model_destroy(m);
   }
   assert_int_equal(need[0].held, need[1].held);
@@ -252,7 +252,7 @@ static void test_plans_of_ops_see_their_weights(void **state) {
   uint64_t bytes;
   assert_ok(load(write_experts(&(spoilt){0}), 1, false, &m));
   n_plans = 0;
-  assert_ok(exec_workspace(m, ctx[0], &sizes, &bytes));
+  assert_ok(exec_workspace(m, ctx[0], &sizes, 0, &bytes));
   assert_int_equal(n_plans, 2 * LAYERS); /* of one token, and of a batch */
   is_stack(&planned[0], GA_F16, FF, WIDTH);
   is_stack(&planned[1], GA_F32, FF, WIDTH);

@@ -231,11 +231,14 @@ typedef struct ga_engine_stats {
   /* steps by their tokens: up to 1, up to 8, 16, 32 and so on to 16384, and more */
   uint64_t step_sizes[GA_STEP_SIZES];
   uint64_t step_tokens_run; /* tokens of all these steps */
+  /* the model's cache of experts, since it was loaded: lookups, hits and loads as in ga_expert_cache_stats */
+  uint64_t expert_lookups, expert_hits, expert_loads;
+  int64_t expert_slots, expert_slots_used; /* experts that the cache can hold, and that it holds now */
 } ga_engine_stats;
 #define GA_ENGINE_STATS_INIT                                                                                          \
   {                                                                                                                   \
     sizeof(ga_engine_stats), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0.0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, \
-        0, 0.0, 0.0, {0}, 0                                                                                           \
+        0, 0.0, 0.0, {0}, 0, 0, 0, 0, 0, 0                                                                            \
   }
 GA_API GA_NODISCARD ga_status ga_engine_get_stats(ga_engine *engine, ga_engine_stats *stats);
 

@@ -173,8 +173,8 @@ typedef struct ga_expert_gemm_desc {
   int32_t form;             /* ga_expert_form */
   int32_t w_dtype;          /* ga_dtype of W and W_gate: any weight type */
   int32_t x_dtype, y_dtype; /* ga_dtype of X and of Y: f32, f16, bf16 */
-  /* ga_layout of W and W_gate. Packed: as ga_pack packs the stack's n_experts * expert_rows rows, where expert_rows is
-   * a multiple of 16 */
+  /* ga_layout of W and W_gate. Packed: as ga_pack packs the rows of all matrices of the stack, where expert_rows is a
+   * multiple of 16 */
   int32_t w_layout;
   int32_t act;      /* IN: the activation, a ga_act_kind up to RELU2; OUT: 0 */
   int32_t clamp;    /* ga_expert_clamp */
@@ -183,13 +183,16 @@ typedef struct ga_expert_gemm_desc {
   float up_offset;  /* with GATED: addend of u, such as 1 in gpt-oss */
   uint32_t flags;   /* ga_expert_flags */
   int32_t reserved; /* must be 0 */
+  /* 0 = expert e has matrix e of the stacks. Else the stacks have this number of matrices, and io.matrices says which
+   * of them each expert has */
+  int64_t n_matrices;
 } ga_expert_gemm_desc;
 #define GA_EXPERT_GEMM_DESC_INIT \
-  { sizeof(ga_expert_gemm_desc), 0, 0, 0, 0, 0, 0, 0, 0, 0, GA_F32, GA_F32, GA_F32, 0, 0, 0, 1.0f, 0.0f, 0.0f, 0, 0 }
+  { sizeof(ga_expert_gemm_desc), 0, 0, 0, 0, 0, 0, 0, 0, 0, GA_F32, GA_F32, GA_F32, 0, 0, 0, 1.0f, 0.0f, 0.0f, 0, 0, 0 }
 
 typedef struct ga_expert_gemm_io {
   const void *x;          /* IN: [tokens, k]; OUT: [tokens * top_k, k], rows in the order in which IN writes them */
-  const void *w, *w_gate; /* stacks [n_experts, n, k]; w_gate with GATED */
+  const void *w, *w_gate; /* stacks [n_experts, n, k], or [n_matrices, n, k]; w_gate with GATED */
   /* with BIAS: [n_experts, n], expert_rows elements from one expert to the next; bias_gate with GATED */
   const float *bias, *bias_gate;
   void *y;                /* output. IN: [tokens * top_k, n]; OUT: [tokens, n]. Must overlap no input but residual */
@@ -197,6 +200,9 @@ typedef struct ga_expert_gemm_io {
   const int32_t *experts; /* without SORTED: [tokens, top_k] experts, 0 to n_experts - 1 */
   const float *weights;   /* with WEIGHTS: [tokens, top_k] */
   const int32_t *offsets, *order, *place; /* with SORTED: as ga_route writes them */
+  /* with n_matrices: [n_experts] each expert's matrix, less than n_matrices; -1 = it has none: its slots are left out.
+   * Their rows of Y in IN stay as they are, and OUT adds nothing for them */
+  const int32_t *matrices;
 } ga_expert_gemm_io;
 
 GA_DECLARE_OP(expert_gemm)

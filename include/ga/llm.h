@@ -49,6 +49,8 @@ typedef struct ga_session_options {
 #define GA_SESSION_OPTIONS_INIT \
   { sizeof(ga_session_options), 0, 0, 0, 0 }
 
+#define GA_CPU_MOE_ALL INT32_MAX /* ga_model_options.n_cpu_moe: all layers */
+
 /* Options of ga_model_load, among them where layers are placed. The CPU has the first layers, if any; the contexts
  * `more` have the next ones. The context that the model is loaded to has the last layers and the output head. In each
  * step the hidden state is copied from each device to the next. */
@@ -76,9 +78,22 @@ typedef struct ga_model_options {
    * feed-forward layers. Sessions of all ranks take the same calls with the same ids, and get the same logits, bit by
    * bit. A rank waits for the others for the communicator's timeout, also while they still load. */
   ga_comm *comm;
+  /* Models with experts on GPUs: number of first layers whose experts stay in host memory, or GA_CPU_MOE_ALL. There the
+   * CPU multiplies by them; the GPU computes the rest of these layers. -1 = as few as fit, before whole layers go to
+   * the CPU */
+  int32_t n_cpu_moe;
+  int32_t reserved3; /* must be 0 */
+  /* bytes of GPU memory for a cache of experts that are in host memory; 0 = none. The GPU multiplies by the experts
+   * that it has while the CPU multiplies by the others. Missed experts are loaded in the background and stay until less
+   * recently used ones have made way. Results then depend on what the cache holds, within rounding. Several GPUs share
+   * the bytes by their layers. Models of ga_model_share do not use it */
+  uint64_t expert_cache;
+  /* NULL, or the path of a file that gets the experts that tokens choose in each layer, for `ga bench --replay`. Steps
+   * then wait for each layer. GA_ERR_ARG: the model has no experts */
+  const char *expert_trace;
 } ga_model_options;
 #define GA_MODEL_OPTIONS_INIT \
-  { sizeof(ga_model_options), NULL, NULL, -1, 0, NULL, NULL, false, {0}, false, {0}, NULL }
+  { sizeof(ga_model_options), NULL, NULL, -1, 0, NULL, NULL, false, {0}, false, {0}, NULL, -1, 0, 0, NULL }
 
 /* One device's part of a model; sizes are in bytes. The session is the one for which memory was reserved. */
 typedef struct ga_model_placement {
@@ -92,6 +107,12 @@ typedef struct ga_model_placement {
   uint64_t spare;
   uint64_t kv_token;  /* bytes of the KV cache for each token */
   uint64_t available; /* bytes of the device that were free before loading */
+  /* bytes of host memory for experts of these layers, by which the CPU multiplies (ga_model_options.n_cpu_moe). They
+   * are no part of `weights` */
+  uint64_t host_experts;
+  int32_t n_host_expert_layers; /* number of these layers whose experts are in host memory */
+  int32_t reserved;             /* always 0 */
+  uint64_t expert_cache;        /* bytes of the device for the cache of these experts (ga_model_options.expert_cache) */
 } ga_model_placement;
 
 /* Properties of a model, read from its file. */
@@ -151,6 +172,21 @@ GA_API const ga_template *ga_model_tool_template(const ga_model *model);
 /* Returns why GA cannot compile one of the file's chat templates; "" if it can, or if there is none. Owned by the
  * model. */
 GA_API const char *ga_model_template_error(const ga_model *model);
+
+/* Counts of a model's caches of experts (ga_model_options.expert_cache), since the model was loaded. */
+typedef struct ga_expert_cache_stats {
+  size_t struct_size;
+  uint64_t lookups;   /* experts of steps' layers that were looked up, each once a step and layer */
+  uint64_t hits;      /* lookups whose expert was in the cache, so that the GPU multiplied by it */
+  uint64_t loads;     /* experts that were loaded into the cache */
+  int64_t slots;      /* experts that the cache can hold */
+  int64_t slots_used; /* experts that it holds now */
+  uint64_t bytes;     /* bytes of GPU memory of the cache; 0: the model has none */
+} ga_expert_cache_stats;
+#define GA_EXPERT_CACHE_STATS_INIT \
+  { sizeof(ga_expert_cache_stats), 0, 0, 0, 0, 0, 0 }
+/* Fills in the numbers. Any thread may call it while the model lives. */
+GA_API GA_NODISCARD ga_status ga_model_expert_cache(const ga_model *model, ga_expert_cache_stats *stats);
 
 GA_API GA_NODISCARD ga_status ga_session_create(ga_model *model, const ga_session_options *options, ga_session **out);
 GA_API void ga_session_destroy(ga_session *session); /* NULL is fine */

@@ -141,14 +141,15 @@ static PyObject *engine_counts(PyObject *object, PyObject *unused) {
   Py_END_ALLOW_THREADS;
   if (is_closed) return pyga_fail(GA_ERR_STATE, "Engine: it is closed"), NULL;
   if (status != GA_OK) return pyga_raise(status);
-  return Py_BuildValue("{s:i,s:i,s:L,s:L,s:L,s:K,s:K,s:K,s:K,s:K,s:K,s:d,s:i,s:i}", "running", (int)s.running,
+  return Py_BuildValue("{s:i,s:i,s:L,s:L,s:L,s:K,s:K,s:K,s:K,s:K,s:K,s:d,s:i,s:i,s:K,s:K}", "running", (int)s.running,
                        "waiting", (int)s.waiting, "kv_pages", (long long)s.kv_pages, "kv_pages_used",
                        (long long)s.kv_pages_used, "kv_pages_cached", (long long)s.kv_pages_cached, "steps",
                        (unsigned long long)s.steps, "prompt_tokens", (unsigned long long)s.prompt_tokens,
                        "generated_tokens", (unsigned long long)s.generated_tokens, "prefix_hits",
                        (unsigned long long)s.prefix_hits, "preemptions", (unsigned long long)s.preemptions, "refused",
                        (unsigned long long)s.refused, "busy_seconds", s.busy_seconds, "context", (int)s.context,
-                       "max_sequences", (int)s.max_sequences);
+                       "max_sequences", (int)s.max_sequences, "expert_lookups", (unsigned long long)s.expert_lookups,
+                       "expert_hits", (unsigned long long)s.expert_hits);
 }
 
 /* ---- request ---- */

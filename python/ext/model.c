@@ -77,19 +77,23 @@ static pyga_model *model_in(PyTypeObject *type, PyObject *context) {
 }
 
 static PyObject *model_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
-  static char names[6][16] = {"path", "context", "gpu_layers", "no_mmap", "n_ctx", "vocab_only"};
-  char *list[] = {names[0], names[1], names[2], names[3], names[4], names[5], NULL};
+  static char names[8][16] = {"path",  "context",    "gpu_layers", "no_mmap",
+                              "n_ctx", "vocab_only", "n_cpu_moe",  "expert_cache"};
+  char *list[] = {names[0], names[1], names[2], names[3], names[4], names[5], names[6], names[7], NULL};
   PyObject *path = NULL, *context = NULL;
-  int gpu_layers = -1, no_mmap = 0, n_ctx = 0, vocab_only = 0;
-  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O&O!|ipip:ModelBase", list, PyUnicode_FSConverter, &path,
-                                   pyga_context_type, &context, &gpu_layers, &no_mmap, &n_ctx, &vocab_only))
+  int gpu_layers = -1, no_mmap = 0, n_ctx = 0, vocab_only = 0, n_cpu_moe = -1;
+  unsigned long long expert_cache = 0;
+  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O&O!|ipipiK:ModelBase", list, PyUnicode_FSConverter, &path,
+                                   pyga_context_type, &context, &gpu_layers, &no_mmap, &n_ctx, &vocab_only, &n_cpu_moe,
+                                   &expert_cache))
     return NULL;
   pyga_model *self = model_in(type, context);
   if (self) {
     ga_session_options session = GA_SESSION_OPTIONS_INIT;
     ga_model_options options = GA_MODEL_OPTIONS_INIT;
     session.context = n_ctx;
-    options.gpu_layers = gpu_layers, options.no_mmap = no_mmap != 0, options.session = &session;
+    options.gpu_layers = gpu_layers, options.n_cpu_moe = n_cpu_moe, options.expert_cache = expert_cache,
+    options.no_mmap = no_mmap != 0, options.session = &session;
     options.progress = pyga_progress;
     const char *text = PyBytes_AsString(path);
     PyThreadState *state = pyga_begin(self->context);

@@ -7,15 +7,20 @@ from . import _core
 
 class Model(_core.ModelBase):
     """Model(path, device='auto', *, threads=0, context=None, gpu_layers=-1, no_mmap=False, n_ctx=0,
-    vocab_only=False)
+    vocab_only=False, cpu_moe=False, n_cpu_moe=-1, expert_cache=0)
 
     path: a GGUF or safetensors model, or a name as `ga run -m` takes it; nothing is fetched. It has a Context of its own
-    unless one is given. vocab_only: the tokenizer without weights. Raises FileError, FormatError, UnsupportedError, OutOfMemoryError. Any number of threads may
+    unless one is given. vocab_only: the tokenizer without weights. cpu_moe: the experts of all layers stay in host memory, where the CPU multiplies by them; n_cpu_moe: those of
+    the first layers, -1: as few as the GPU's memory needs. expert_cache: bytes of GPU memory for a cache of these experts. Raises FileError, FormatError, UnsupportedError, OutOfMemoryError. Any number of threads may
     share a Model; calls take turns."""
 
-    def __new__(cls, path, device="auto", *, threads=0, context=None, gpu_layers=-1, no_mmap=False, n_ctx=0, vocab_only=False):
+    def __new__(cls, path, device="auto", *, threads=0, context=None, gpu_layers=-1, no_mmap=False, n_ctx=0, vocab_only=False, cpu_moe=False,
+                n_cpu_moe=-1, expert_cache=0):
+        if cpu_moe and n_cpu_moe >= 0:
+            raise _core.ArgumentError(f"Model: cpu_moe means all layers, n_cpu_moe={n_cpu_moe} the first; give one of them")
         context = _core.Context(device, threads) if context is None else context
-        self = super().__new__(cls, path, context, gpu_layers, no_mmap, n_ctx, vocab_only)
+        self = super().__new__(cls, path, context, gpu_layers, no_mmap, n_ctx, vocab_only, 2**31 - 1 if cpu_moe else n_cpu_moe,
+                               expert_cache)
         self.path = str(path)
         return self
 

@@ -50,7 +50,8 @@
   X(ga_dist_span, 64)            \
   X(ga_dist_timeline, 40)        \
   X(ga_quantize_desc, 32)        \
-  X(ga_quantize_options, 56)
+  X(ga_quantize_options, 56)     \
+  X(ga_expert_cache_stats, 56)
 
 /* <struct>_first: bytes of the struct's first version. */
 enum {

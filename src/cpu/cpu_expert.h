@@ -19,7 +19,8 @@ typedef struct expert_job expert_job;
 /* A kind of product. `job` has what the kind needs: impl, rows and scratch. */
 typedef struct expert_kind {
   int32_t unit; /* number of rows of W in a unit */
-  /* Brings sorted rows [begin, end) of X into job->rows, which `multiply` reads. NULL: it reads X itself. */
+  /* Brings sorted rows [begin, end) of active experts' X into job->rows, which `multiply` reads. NULL: it reads X
+   * itself. */
   void (*load)(const expert_job *job, int64_t begin, int64_t end);
   /* Returns the unit that begins at row `row` of the stack w. `left` is the number of the matrix's rows from there on.
    * `set` is 0 or 1; a unit stays valid until the thread opens another one of its set. */
@@ -43,7 +44,7 @@ struct expert_job {
   float *scratch;   /* units that threads have opened */
   /* --- set by cpu_expert_run --- */
   const int32_t *offsets, *order;
-  int32_t *active, n_active; /* experts that have rows, in rising order */
+  int32_t *active, n_active; /* experts that have rows and a matrix, in rising order */
   int64_t units, chunk, runs;
 };
 

@@ -26,6 +26,14 @@ static ga_status check_expert_numbers(const ga_kernel *kernel, const ga_expert_g
   return GA_OK;
 }
 
+static ga_status check_matrices(const ga_kernel *kernel, const ga_expert_gemm_desc *d, const ga_expert_gemm_io *a) {
+  for (int32_t e = 0; d->n_matrices && e < d->n_experts; e++)
+    GA_REQUIRE(a->matrices[e] >= -1 && a->matrices[e] < d->n_matrices, GA_ERR_ARG,
+               "%s: matrices[%d] is %d; must be in [-1, %lld)", kernel->id, e, a->matrices[e],
+               (long long)d->n_matrices);
+  return GA_OK;
+}
+
 static ga_status check_slot_order(const ga_kernel *kernel, const ga_expert_gemm_desc *d, const ga_expert_gemm_io *a) {
   const int64_t n = expert_slots(d);
   for (int32_t e = 0; e <= d->n_experts; e++) {
@@ -54,9 +62,15 @@ static void sort_slots_by_expert(expert_job *job, int32_t *offsets, int32_t *ord
   offsets[0] = 0;
 }
 
+/* Returns the matrix of expert e in the stacks; -1: it has none. */
+static int64_t matrix_in_stacks(const expert_job *job, int32_t e) {
+  return job->d->n_matrices ? job->a->matrices[e] : e;
+}
+
 static ga_status list_expert_rows(expert_job *job, const ga_kernel *kernel, int32_t *lists) {
   const ga_expert_gemm_desc *d = job->d;
   job->active = lists;
+  GA_TRY(check_matrices(kernel, d, job->a));
   if (d->flags & GA_EXPERT_SORTED) {
     GA_TRY(check_slot_order(kernel, d, job->a));
     job->offsets = job->a->offsets;
@@ -70,7 +84,7 @@ static ga_status list_expert_rows(expert_job *job, const ga_kernel *kernel, int3
   }
   job->n_active = 0;
   for (int32_t e = 0; e < d->n_experts; e++)
-    if (job->offsets[e + 1] > job->offsets[e]) job->active[job->n_active++] = e;
+    if (job->offsets[e + 1] > job->offsets[e] && matrix_in_stacks(job, e) >= 0) job->active[job->n_active++] = e;
   return GA_OK;
 }
 
@@ -148,7 +162,7 @@ static void multiply_expert_unit(const expert_job *job, int32_t i, int64_t u, in
   const ga_expert_gemm_desc *d = job->d;
   const expert_kind *kind = job->kind;
   const int64_t col = u * kind->unit, left = d->n - col, n = ga_min_i64(kind->unit, left);
-  const int64_t row = e * d->expert_rows + col, end = job->offsets[e + 1];
+  const int64_t row = matrix_in_stacks(job, e) * d->expert_rows + col, end = job->offsets[e + 1];
   const bool gated = d->flags & GA_EXPERT_GATED;
   const void *up = kind->open(job, job->a->w, row, left, thread, 0);
   const void *gate = gated ? kind->open(job, job->a->w_gate, row, left, thread, 1) : NULL;

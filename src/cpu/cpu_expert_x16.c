@@ -53,9 +53,12 @@ static void round_sorted_rows(const expert_job *job, int64_t begin, int64_t end)
 
 static void copy_sorted_rows(const expert_job *job, int64_t begin, int64_t end) {
   const ga_expert_gemm_desc *d = job->d;
-  for (int64_t p = begin; p < end && d->k; p++)
-    memcpy((float *)job->rows + p * d->k, (const float *)job->a->x + expert_x_row(job, p) * d->x_stride,
-           (size_t)d->k * sizeof(float));
+  for (int32_t i = 0; i < job->n_active && d->k; i++) {
+    const int64_t first = job->offsets[job->active[i]], last = job->offsets[job->active[i] + 1];
+    for (int64_t p = ga_max_i64(first, begin); p < ga_min_i64(last, end); p++)
+      memcpy((float *)job->rows + p * d->k, (const float *)job->a->x + expert_x_row(job, p) * d->x_stride,
+             (size_t)d->k * sizeof(float));
+  }
 }
 
 static void multiply_rounded(const expert_job *job, const void *unit, int32_t i, int64_t p, int64_t cols, float *out) {

@@ -587,6 +587,13 @@ ga_status ga_engine_get_stats(ga_engine *e, ga_engine_stats *stats) {
   made.step_gap_median = step_gaps_quantile(gaps, 0.5);
   made.step_gap_p99 = step_gaps_quantile(gaps, 0.99);
   (void)pthread_mutex_unlock(&e->lock);
+  ga_expert_cache_stats cache = GA_EXPERT_CACHE_STATS_INIT;
+  GA_TRY(ga_model_expert_cache(e->model, &cache));
+  made.expert_lookups = cache.lookups;
+  made.expert_hits = cache.hits;
+  made.expert_loads = cache.loads;
+  made.expert_slots = cache.slots;
+  made.expert_slots_used = cache.slots_used;
   ga_sized_give(&made, sizeof made, stats);
   return GA_OK;
 }

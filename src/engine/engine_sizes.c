@@ -69,15 +69,17 @@ static ga_status draws_workspace(const ga_model *model, ga_ctx *ctx, const ga_en
 }
 
 /* Bytes that a GPU of the model has for units, beside the engine's buffers: of nine tenths of what is left. */
-static ga_status room_for_units(const ga_model *model, ga_ctx *ctx, const ga_engine_options *o,
+static ga_status room_for_units(const ga_model *model, const ga_placement *place, const ga_engine_options *o,
                                 const ga_session_sizes *s, ga_memory_info *m, uint64_t *room) {
+  ga_ctx *ctx = place->ctx;
   uint64_t workspace, draws, activations;
   *m = (ga_memory_info)GA_MEMORY_INFO_INIT;
   GA_TRY(ga_ctx_memory(ctx, m));
-  GA_TRY(exec_workspace(model, ctx, s, &workspace));
+  GA_TRY(exec_workspace(model, ctx, s, place->cache ? 0 : model->n_host_experts, &workspace));
   GA_TRY(draws_workspace(model, ctx, o, &draws));
   GA_TRY(exec_bytes(model, s->batch, s->max_out, &activations));
   if (model->n_placements > 1) activations += EXEC_BUFFERS * exec_buffer_bytes(&model->hparams, s->batch);
+  if (place->plan.n_host_expert_layers) activations += exec_host_expert_bytes(&model->hparams, s->batch);
   const uint64_t others = activations + (draws > workspace ? draws : workspace);
   const uint64_t spare =
       model->n_placements > 1 ? ga_min_u64(m->free_bytes / 10, GA_PLACEMENT_SPARE) : m->free_bytes / 10;
@@ -94,7 +96,7 @@ static ga_status fit_placement(const ga_model *model, const ga_placement *place,
   uint64_t room, unit[MEMORY_KINDS_MAX];
   GA_TRY(memory_kinds_of(&model->hparams, s->kv_dtype, &kinds));
   GA_TRY(memory_bytes_of_layers(&model->hparams, s->kv_dtype, &kinds, place->first, place->end, unit));
-  GA_TRY(room_for_units(model, place->ctx, o, s, &m, &room));
+  GA_TRY(room_for_units(model, place, o, s, &m, &room));
   int64_t low = 0, high = *pages;
   while (low < high) {
     const int64_t mid = (low + high + 1) / 2;

@@ -229,7 +229,8 @@ static ga_status run_runner_stage(runner *r, const run_step *step, int32_t i) {
   if (stage == runner_last(r)) step_gaps_begin(stage->ctx, &r->gaps);
   const step_shape *s = &step->shape;
   const step_size size = {s->n_seqs, s->max_kv, s->n_samples, !step->in_blocks};
-  return s->is_recorded ? step_graphs_run(stage, size, run_layers, &run) : run_layers(&run);
+  return s->is_recorded && !exec_waits(&stage->exec) ? step_graphs_run(stage, size, run_layers, &run)
+                                                     : run_layers(&run);
 }
 
 /* Rows that the head computes at once, and which they are. */
@@ -258,8 +259,11 @@ static ga_status run_stages(runner *r, const run_step *step) {
 
 bool runner_may_enqueue(const runner *r) {
   if (r->n_enqueued == r->n_taken) return true;
-  for (int32_t i = 0; i < r->n_stages; i++) /* such a stage would keep the tokens of this step until the next is done */
-    if (r->n_stages > 1 && ga_device_works_in_calls(r->stages[i].ctx->device)) return false;
+  for (int32_t i = 0; i < r->n_stages;
+       i++) { /* such a stage would keep the tokens of this step until the next is done */
+    const bool in_calls = r->n_stages > 1 && ga_device_works_in_calls(r->stages[i].ctx->device);
+    if (in_calls || exec_waits(&r->stages[i].exec)) return false;
+  }
   const run_step *newest = &r->steps[(r->n_enqueued - 1) % 2];
   if (newest->in_blocks || r->n_enqueued - r->n_taken > 1) return false;
   for (int32_t i = 0; i < newest->n_rows; i++) /* of several draws it is not known yet which one counts */

@@ -37,11 +37,12 @@ ga_status runner_create_handovers(runner *r) {
     GA_TRY(create_handover(h, &r->stages[i - 1], &r->stages[i]));
     GA_TRY(reaches(&r->stages[i - 1], &r->stages[i], h, &all));
   }
+  for (int32_t i = 0; i < r->n_stages; i++) all = all && !exec_waits(&r->stages[i].exec);
   r->pipelines = all;
   if (r->n_stages > 1)
     ga_log(GA_LOG_INFO, "%d stages of layers %s", r->n_stages,
            all ? "run different steps at the same time"
-               : "run one after the other: not all devices reach the next one");
+               : "run one after the other: not all devices reach the next one, or the CPU has experts");
   return GA_OK;
 }
 

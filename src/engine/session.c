@@ -67,6 +67,17 @@ static ga_status check_engine(const ga_model *model) {
   return GA_OK;
 }
 
+/* The flags lie in every version of the options. */
+static ga_status check_expert_caches(const ga_model *model, const ga_session_options *options) {
+  const bool is_deterministic = options && options->flags & GA_SESSION_DETERMINISTIC;
+  for (int32_t i = 0; i < model->n_placements && is_deterministic; i++)
+    GA_REQUIRE(!model->placements[i].cache, GA_ERR_UNSUPPORTED,
+               "session: deterministic, but %s has a cache of experts, on whose contents results depend; without "
+               "expert_cache they do not",
+               model->placements[i].plan.device);
+  return GA_OK;
+}
+
 ga_status ga_session_create(ga_model *model, const ga_session_options *options, ga_session **out) {
   GA_REQUIRE(model && out, GA_ERR_ARG, "session: model or out is null");
   *out = NULL;
@@ -74,6 +85,7 @@ ga_status ga_session_create(ga_model *model, const ga_session_options *options, 
   GA_REQUIRE(!model->info.is_encoder, GA_ERR_UNSUPPORTED, "session: %s is an encoder, it makes embeddings only",
              model->info.arch);
   GA_TRY(check_engine(model));
+  GA_TRY(check_expert_caches(model, options));
   void *p;
   GA_TRY(ga_mem_zalloc(1, sizeof(ga_session), "session", &p));
   ga_session *s = p;

@@ -71,6 +71,8 @@ ga_status exec_create(const ga_model *model, const ga_placement *placement, cons
   if (status == GA_OK) status = ga_buffer_alloc_for(out->ctx, out->arena_bytes, "activations", &arena);
   if (status == GA_OK) out->arena = arena;
   if (status == GA_OK && model->comm) status = open_sum_windows(out);
+  if (status == GA_OK && placement->plan.n_host_expert_layers)
+    status = host_experts_create(model, placement, max_tokens, &out->host);
   if (status != GA_OK) exec_destroy(out);
   return status;
 }
@@ -83,6 +85,7 @@ void exec_destroy(ga_exec *e) {
       program_destroy(e->programs[t][o].program);
     }
   ga_all_reduce_destroy(e->windows);
+  host_experts_destroy(e->host);
   ga_buffer_free(e->ctx, e->arena);
   *e = (ga_exec){0};
 }
@@ -187,6 +190,13 @@ static ga_status plan_node(const ga_model *model, ga_ctx *ctx, const ga_node *no
   }
 }
 
+/* Returns whether the node is a product by experts that the CPU computes for a layer of a GPU. */
+static bool multiplies_on_host(const ga_model *model, const ga_placement *place, const ga_node *node) {
+  const bool is_of_experts =
+      node->kind == NODE_EXPERT_IN || (node->kind == NODE_EXPERT_OUT && node->as.expert_out.kind == ROUTE_EXPERTS);
+  return is_of_experts && place_has_host_experts(model, place, node->layer);
+}
+
 ga_status exec_check_ops(const ga_model *model) {
   const ga_model_graph *g = model->graph;
   for (int32_t i = 0; i < model->n_placements; i++) {
@@ -196,17 +206,24 @@ ga_status exec_check_ops(const ga_model *model) {
                 place_ends(model, place) ? g->n_layers + 1 : place->end, &first, &end);
     for (int32_t k = first; k < end; k++) {
       const ga_node *node = &g->nodes[k];
-      const ga_status status = plan_node(model, place->ctx, node);
-      if (status != GA_OK) return ga_fail_in(status, "layer %d on %s", node->layer, ga_ctx_device_name(place->ctx));
+      ga_ctx *ctx = multiplies_on_host(model, place, node) ? model->cpu : place->ctx;
+      const ga_status status = plan_node(model, ctx, node);
+      if (status != GA_OK) return ga_fail_in(status, "layer %d on %s", node->layer, ga_ctx_device_name(ctx));
     }
   }
   return GA_OK;
 }
 
-/* A GPU's rows of products by experts cut k by the number of rows. */
-static ga_status check_invariant_experts(const ga_exec *e) {
-  GA_REQUIRE(ga_device_works_in_calls(e->ctx->device), GA_ERR_UNSUPPORTED,
-             "%s has no batch-invariant kernels for layers with experts; CPUs have", ga_ctx_device_name(e->ctx));
+/* A GPU's rows of products by experts cut k by the number of rows; a CPU's do not. */
+static ga_status check_invariant_experts(const ga_exec *e, const launch *l) {
+  const bool is_gate = l->kind == LAUNCH_EXPERT_OUT && l->as.expert_out.node.kind == ROUTE_GATE,
+             is_on_cpu = ga_device_works_in_calls(e->ctx->device) ||
+                         (!is_gate && place_has_host_experts(e->model, e->placement, l->layer));
+  GA_REQUIRE(!e->placement->plan.expert_cache, GA_ERR_UNSUPPORTED,
+             "%s has a cache of experts, on whose contents results depend; without expert_cache they do not",
+             ga_ctx_device_name(e->ctx));
+  GA_REQUIRE(is_on_cpu, GA_ERR_UNSUPPORTED, "%s has no batch-invariant kernels for layers with experts; CPUs have",
+             ga_ctx_device_name(e->ctx));
   return GA_OK;
 }
 
@@ -220,7 +237,7 @@ ga_status exec_check_invariant(ga_exec *e, int32_t context) {
     if (l->kind == LAUNCH_PRODUCT) GA_TRY(check_invariant_product(e, p->program, &l->as.product));
     const op_shape invariant = {.is_invariant = true, .max_kv = context, .kv_dtype = e->kv->dtype};
     if (l->kind == LAUNCH_OP) GA_TRY(plan_declared_op(e->model, e->ctx, &l->as.op.node, invariant));
-    if (l->kind == LAUNCH_EXPERT_IN) GA_TRY(check_invariant_experts(e));
+    if (l->kind == LAUNCH_EXPERT_IN || l->kind == LAUNCH_EXPERT_OUT) GA_TRY(check_invariant_experts(e, l));
     if (l->kind != LAUNCH_ATTENTION || !l->as.attention.node.has_memory) continue;
     const bool is_local = e->model->hparams.is_local[l->layer];
     if (!has_attention[is_local]) GA_TRY(check_invariant_attention(e, l->layer, context));

@@ -7,6 +7,7 @@
 #include "ga/all_reduce.h"
 #include "ga/attn.h"
 #include "ga/experts.h"
+#include "model/host_experts.h"
 #include "model/kv_cache.h"
 #include "model/pass/fuse.h"
 #include "model/pass/memory.h"
@@ -95,6 +96,7 @@ typedef struct ga_exec {
   /* programs of the steps that have run, indexed by fused_class of the tokens, and of the rows of logits */
   exec_program programs[FUSED_FEW + 1][FUSED_FEW + 1];
   const exec_program *running;
+  host_experts *host;     /* NULL: no layer of the placement has its experts in host memory */
   ga_all_reduce *windows; /* windows for sums over ranks on GPUs; NULL: ranks exchange messages, or there is one rank */
   int64_t windows_elements; /* largest number of elements of a sum by windows */
 } ga_exec;
@@ -110,6 +112,9 @@ GA_NODISCARD ga_status exec_check_invariant(ga_exec *e, int32_t context);
 /* Checks, if e->rounds_x, that products can round their input X to e4m3. GA_ERR_UNSUPPORTED: no weight of the placement
  * is e4m3_128, or its context has no kernel for it. */
 GA_NODISCARD ga_status exec_check_rounds_x(ga_exec *e);
+/* Returns whether exec_run waits for the device, because the CPU multiplies by experts of some layers, or because
+ * choices of experts are traced. Its launches cannot be recorded then. */
+static inline bool exec_waits(const ga_exec *e) { return e->host || e->model->trace; }
 /* Runs the placement's layers on e->step. The first placement also runs the embedding, and the last the output head.
  * exec_result then has logits [n_out, V], or, for encoders, [T, d]. */
 GA_NODISCARD ga_status exec_run(ga_exec *e);
@@ -153,9 +158,14 @@ GA_NODISCARD ga_status exec_check_ops(const ga_model *model);
 /* Computes the bytes of memory that a ga_exec of all layers needs, for steps of max_tokens tokens of which max_out
  * have logits. max_out 0: without the memory of the output head. */
 GA_NODISCARD ga_status exec_bytes(const ga_model *model, int32_t max_tokens, int32_t max_out, uint64_t *bytes);
-/* Computes the largest workspace, in bytes, that products and attention of a session of these sizes need on ctx. */
+/* Computes the largest workspace, in bytes, that products and attention of a session of these sizes need on ctx. The
+ * CPU multiplies by the experts of layers before n_host_experts. */
 GA_NODISCARD ga_status exec_workspace(const ga_model *model, ga_ctx *ctx, const ga_session_sizes *sizes,
-                                      uint64_t *bytes);
+                                      int32_t n_host_experts, uint64_t *bytes);
+/* Returns the bytes of device memory, beside exec_bytes, for the results of experts that the CPU multiplies by. */
+static inline uint64_t exec_host_expert_bytes(const ga_hparams *p, int32_t max_tokens) {
+  return (uint64_t)max_tokens * (uint64_t)p->width * sizeof(float);
+}
 
 /* Rounds up a sequence's length for a plan, so that a growing sequence has few plans and recordings. The exact lengths
  * are in ga_step.kv_len. */

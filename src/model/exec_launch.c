@@ -2,18 +2,12 @@
 #include "base/mem.h"
 #include "base/status.h"
 #include "ga/collective.h"
-#include "model/exec.h"
+#include "model/exec_impl.h"
 #include "model/graph_op.h"
 
 static int64_t launch_rows(const ga_exec *e, const launch *l) {
   return graph_rows(e->model->graph, l->rows, e->step->n_tokens, e->step->n_out);
 }
-
-static const float *vector_at(const ga_exec *e, weight_ref w) {
-  return w.id == W_NONE ? NULL : ga_weight_at(e->model, w)->data;
-}
-
-static int64_t exec_cols(const ga_exec *e, value_id v) { return e->model->graph->values[v].cols; }
 
 static const float *rope_freq(const ga_exec *e, bool is_local) {
   return e->placement->rope_freq[is_local ? ROPE_LOCAL : e->is_long ? ROPE_LONG : ROPE_GLOBAL];
@@ -85,7 +79,7 @@ static ga_status run_norm_by_head(const ga_exec *e, const launch *l) {
   for (int32_t h = 0; h < n->heads; h++) {
     const ga_norm_io io = {.x = exec_rows(e, n->x) + h * d.width,
                            .y = exec_rows(e, l->as.norm.y) + h * d.width,
-                           .weight = vector_at(e, n->weight) + h * d.width};
+                           .weight = exec_vector(e, n->weight) + h * d.width};
     GA_TRY(ga_norm(e->ctx, &d, &io, NULL));
   }
   return GA_OK;
@@ -105,21 +99,16 @@ static ga_status run_norm(const ga_exec *e, const launch *l) {
   d.eps = n->eps;
   const ga_norm_io io = {.x = exec_rows(e, n->x),
                          .y = exec_rows(e, y),
-                         .weight = vector_at(e, n->weight),
-                         .bias = vector_at(e, n->bias),
+                         .weight = exec_vector(e, n->weight),
+                         .bias = exec_vector(e, n->bias),
                          .residual = exec_rows(e, l->as.norm.residual)};
   return ga_norm(e->ctx, &d, &io, NULL);
-}
-
-/* The input x of a launch's products, without the matrix and the number of rows. */
-static exec_watched watched_input(const ga_exec *e, const launch *l, value_id x) {
-  return (exec_watched){.layer = l->layer, .x = exec_rows(e, x), .cols = exec_cols(e, x), .stride = exec_stride(e, x)};
 }
 
 static ga_status watch_product(const ga_exec *e, const launch *l) {
   const launch_product *p = &l->as.product;
   GA_REQUIRE(p->norm.id == W_NONE && p->add_norm.id == W_NONE, GA_ERR_INTERNAL, "a product that is watched norms x");
-  exec_watched w = watched_input(e, l, p->x);
+  exec_watched w = exec_watched_input(e, l, p->x);
   w.rows = launch_rows(e, l);
   for (int i = 0; i < p->n_matrices; i++) {
     if (p->matrix[i].weight.part != PART_WEIGHT) continue;
@@ -136,10 +125,10 @@ static ga_status run_product(const ga_exec *e, const launch *l) {
   ga_gemm_fused_io io = {.plain = {.x = exec_rows(e, p->x),
                                    .w = ga_weight_at(e->model, p->matrix[0].weight)->data,
                                    .y = exec_rows(e, p->matrix[0].y),
-                                   .bias = vector_at(e, p->matrix[0].bias),
+                                   .bias = exec_vector(e, p->matrix[0].bias),
                                    .gate = exec_rows(e, p->gate)},
-                         .norm = vector_at(e, p->norm),
-                         .add_norm = vector_at(e, p->add_norm),
+                         .norm = exec_vector(e, p->norm),
+                         .add_norm = exec_vector(e, p->add_norm),
                          .sum = exec_rows(e, p->sum)};
   if (p->add_norm.id != W_NONE)
     io.add = exec_rows(e, p->residual);
@@ -149,7 +138,7 @@ static ga_status run_product(const ga_exec *e, const launch *l) {
     io.w_more[i - 1] = ga_weight_at(e->model, p->matrix[i].weight)->data;
     if (p->is_gated) continue;
     io.y_more[i - 1] = exec_rows(e, p->matrix[i].y);
-    io.bias_more[i - 1] = vector_at(e, p->matrix[i].bias);
+    io.bias_more[i - 1] = exec_vector(e, p->matrix[i].bias);
   }
   return ga_gemm_fused(e->ctx, &d, &io, NULL);
 }
@@ -205,8 +194,8 @@ static ga_status run_store(const ga_exec *e, const launch *l) {
                                        .slot = memory.slots,
                                        .k_cache = memory.tensors[MEMORY_KEYS],
                                        .v_cache = memory.tensors[MEMORY_VALUES]},
-                             .q_norm = vector_at(e, s->q_norm),
-                             .k_norm = vector_at(e, s->k_norm)};
+                             .q_norm = exec_vector(e, s->q_norm),
+                             .k_norm = exec_vector(e, s->k_norm)};
   io.plain.k_scale = scales_of_cache(e, layer, io.plain.k_cache, d.plain.head_dim);
   io.plain.v_scale = scales_of_cache(e, layer, io.plain.v_cache, d.plain.v_dim);
   if (s->rotates) {
@@ -244,53 +233,6 @@ static ga_status run_attention_bidirectional(const ga_exec *e, const launch *l) 
                    .k_stride = {.token = exec_stride(e, n->k), .head = p->head_dim},
                    .v_stride = {.token = exec_stride(e, n->v), .head = p->v_dim}};
   return ga_attn(e->ctx, &d, &io, NULL);
-}
-
-/* Returns whether rows of chosen experts are sorted by expert. Few tokens on a GPU are not: sorting them, and adding
- * the sorted results of slots, takes a launch each. */
-static bool sorts_experts(const ga_ctx *ctx, int32_t tokens) {
-  enum { UNSORTED = 4 /* tokens: experts that two of them choose are read twice */ };
-  return ga_device_works_in_calls(ctx->device) || tokens > UNSORTED;
-}
-
-ga_route_desc exec_route_desc(const ga_hparams *p, ga_ctx *ctx, route_kind kind, int32_t tokens,
-                              int64_t logits_stride) {
-  ga_route_desc d = GA_ROUTE_DESC_INIT;
-  d.tokens = tokens;
-  d.logits_stride = logits_stride;
-  d.flags = sorts_experts(ctx, tokens) ? GA_ROUTE_SORT : 0;
-  if (kind == ROUTE_GATE) {
-    d.n_experts = d.top_k = 1;
-    d.scores = GA_ROUTE_SIGMOID;
-    return d;
-  }
-  d.n_experts = p->n_experts;
-  d.top_k = p->n_experts_used;
-  d.scores = p->router.scores;
-  d.n_groups = p->router.n_groups;
-  d.top_k_groups = p->router.top_k_groups;
-  d.group_score = p->router.group_score;
-  d.renorm = p->router.renorm;
-  d.norm_eps = p->router.norm_eps;
-  d.scale = p->router.scale;
-  return d;
-}
-
-ga_expert_gemm_desc exec_expert_desc(const ga_hparams *p, ga_ctx *ctx, route_kind kind, const ga_weight *w,
-                                     int32_t tokens, ga_expert_form form) {
-  ga_expert_gemm_desc d = GA_EXPERT_GEMM_DESC_INIT;
-  d.tokens = tokens;
-  d.n = ga_weight_rows(w);
-  d.k = ga_weight_cols(w);
-  d.n_experts = kind == ROUTE_GATE ? 1 : p->n_experts;
-  d.top_k = kind == ROUTE_GATE ? 1 : p->n_experts_used;
-  d.form = form;
-  d.w_dtype = (int32_t)w->dtype;
-  d.w_layout = (int32_t)w->layout;
-  const bool weighs_input = kind == ROUTE_EXPERTS && p->expert_act.weighs_input;
-  d.flags = (sorts_experts(ctx, tokens) ? GA_EXPERT_SORTED : 0) | (form == GA_EXPERT_IN ? GA_EXPERT_GATED : 0);
-  if (weighs_input == (form == GA_EXPERT_IN)) d.flags |= GA_EXPERT_WEIGHTS;
-  return d;
 }
 
 int64_t exec_rounded(int64_t n) { return (int64_t)ga_round_up((size_t)n, 1024); }
@@ -362,7 +304,7 @@ static ga_status run_attention_of(const ga_exec *e, const launch *l, const attn_
                    .q_start = part->q_start,
                    .kv_len = set->kv_len + first,
                    .page_table = set->units + first * step->page_stride,
-                   .sinks = vector_at(e, node->sinks),
+                   .sinks = exec_vector(e, node->sinks),
                    .q_tokens = part->n_tokens,
                    .page_table_stride = memory.stride};
   io.q_stride = (ga_attn_strides){.token = exec_stride(e, node->q), .head = d.head_dim};
@@ -424,112 +366,6 @@ static ga_status run_all_reduce(const ga_exec *e, const launch *l) {
   return GA_OK;
 }
 
-/* The arrays of a route, as they lie in its value. */
-static ga_route_io route_arrays(const ga_exec *e, route_kind kind, value_id v) {
-  const ga_hparams *p = &e->model->hparams;
-  int32_t *words = (int32_t *)(void *)exec_rows(e, v);
-  const int64_t chosen = (int64_t)e->step->n_tokens * (kind == ROUTE_GATE ? 1 : p->n_experts_used);
-  return (ga_route_io){.experts = words,
-                       .weights = (float *)(void *)(words + chosen),
-                       .order = words + 2 * chosen,
-                       .place = words + 3 * chosen,
-                       .counts = words + 4 * chosen,
-                       .offsets = words + 4 * chosen + (kind == ROUTE_GATE ? 1 : p->n_experts)};
-}
-
-static ga_status run_route(const ga_exec *e, const launch *l) {
-  const node_route *n = &l->as.route.node;
-  ga_route_desc d = exec_route_desc(&e->model->hparams, e->ctx, n->kind, e->step->n_tokens, exec_stride(e, n->x));
-  if (e->watch) d.flags |= GA_ROUTE_SORT; /* watch_experts tells of sorted rows */
-  ga_route_io io = route_arrays(e, n->kind, l->as.route.y);
-  io.logits = exec_rows(e, n->x);
-  io.bias = vector_at(e, n->bias);
-  io.expert_scale = vector_at(e, n->expert_scale);
-  return ga_route(e->ctx, &d, &io, NULL);
-}
-
-/* The input of products by stacks, in rows of tokens for IN, in sorted rows for OUT. */
-static ga_status watch_experts(const ga_exec *e, const launch *l, value_id x, const ga_route_io *route, bool is_in,
-                               const weight_ref *stacks, int n) {
-  const ga_hparams *p = &e->model->hparams;
-  exec_watched w = watched_input(e, l, x);
-  w.n_experts = p->n_experts;
-  w.top_k = p->n_experts_used;
-  w.rows = e->step->n_tokens * (int64_t)(is_in ? 1 : w.top_k);
-  w.offsets = route->offsets;
-  w.order = is_in ? route->order : NULL;
-  for (int i = 0; i < n; i++) {
-    w.matrix = stacks[i].id;
-    GA_TRY(e->watch(e->watch_user, e->ctx, &w));
-  }
-  return GA_OK;
-}
-
-/* A gate's only expert takes all tokens: its matrix is watched as one of a plain product. */
-static ga_status watch_gated(const ga_exec *e, const launch *l, const node_expert_out *n) {
-  exec_watched w = watched_input(e, l, n->x);
-  w.rows = e->step->n_tokens;
-  w.matrix = n->down.id;
-  return e->watch(e->watch_user, e->ctx, &w);
-}
-
-static ga_status run_expert_in(const ga_exec *e, const launch *l) {
-  const node_expert_in *n = &l->as.expert_in.node;
-  const ga_weight *up = ga_weight_at(e->model, n->up), *gate = ga_weight_at(e->model, n->gate);
-  const ga_route_io route = route_arrays(e, ROUTE_EXPERTS, n->route);
-  ga_expert_gemm_desc d =
-      exec_expert_desc(&e->model->hparams, e->ctx, ROUTE_EXPERTS, up, e->step->n_tokens, GA_EXPERT_IN);
-  if (e->watch) d.flags |= GA_EXPERT_SORTED;
-  if (e->watch) GA_TRY(watch_experts(e, l, n->x, &route, true, (const weight_ref[]){n->gate, n->up}, 2));
-  d.act = n->act;
-  d.clamp = e->model->hparams.expert_act.clamp;
-  d.limit = e->model->hparams.expert_act.limit;
-  d.act_alpha = e->model->hparams.expert_act.act_alpha;
-  d.up_offset = e->model->hparams.expert_act.up_offset;
-  if (n->up_bias.id != W_NONE) d.flags |= GA_EXPERT_BIAS;
-  d.x_stride = exec_stride(e, n->x);
-  d.y_stride = exec_stride(e, l->as.expert_in.y);
-  const ga_expert_gemm_io io = {.x = exec_rows(e, n->x),
-                                .w = up->data,
-                                .w_gate = gate->data,
-                                .bias = vector_at(e, n->up_bias),
-                                .bias_gate = vector_at(e, n->gate_bias),
-                                .y = exec_rows(e, l->as.expert_in.y),
-                                .weights = d.flags & GA_EXPERT_WEIGHTS ? route.weights : NULL,
-                                .experts = route.experts,
-                                .offsets = route.offsets,
-                                .order = route.order,
-                                .place = route.place};
-  return ga_expert_gemm(e->ctx, &d, &io, NULL);
-}
-
-static ga_status run_expert_out(const ga_exec *e, const launch *l) {
-  const launch_expert_out *o = &l->as.expert_out;
-  const ga_weight *down = ga_weight_at(e->model, o->node.down);
-  const ga_route_io route = route_arrays(e, o->node.kind, o->node.route);
-  ga_expert_gemm_desc d =
-      exec_expert_desc(&e->model->hparams, e->ctx, o->node.kind, down, e->step->n_tokens, GA_EXPERT_OUT);
-  if (e->watch) d.flags |= GA_EXPERT_SORTED;
-  if (e->watch && o->node.kind == ROUTE_GATE) GA_TRY(watch_gated(e, l, &o->node));
-  if (e->watch && o->node.kind == ROUTE_EXPERTS)
-    GA_TRY(watch_experts(e, l, o->node.x, &route, false, &o->node.down, 1));
-  if (o->residual != NO_VALUE) d.flags |= GA_EXPERT_RESIDUAL;
-  if (o->node.bias.id != W_NONE) d.flags |= GA_EXPERT_BIAS;
-  d.x_stride = exec_stride(e, o->node.x);
-  d.y_stride = exec_stride(e, o->y);
-  const ga_expert_gemm_io io = {.x = exec_rows(e, o->node.x),
-                                .w = down->data,
-                                .bias = vector_at(e, o->node.bias),
-                                .y = exec_rows(e, o->y),
-                                .residual = exec_rows(e, o->residual),
-                                .weights = d.flags & GA_EXPERT_WEIGHTS ? route.weights : NULL,
-                                .experts = route.experts,
-                                .offsets = route.offsets,
-                                .order = route.order,
-                                .place = route.place};
-  return ga_expert_gemm(e->ctx, &d, &io, NULL);
-}
-
 static ga_status run_op(const ga_exec *e, const launch *l) {
   const node_op *n = &l->as.op.node;
   const ga_step *step = e->step;
@@ -576,9 +412,9 @@ ga_status exec_launch(const ga_exec *e, const launch *l) {
   case LAUNCH_ATTENTION: return run_attention(e, l);
   case LAUNCH_WANTED: return run_wanted(e, l);
   case LAUNCH_ALL_REDUCE: return run_all_reduce(e, l);
-  case LAUNCH_ROUTE: return run_route(e, l);
-  case LAUNCH_EXPERT_IN: return run_expert_in(e, l);
-  case LAUNCH_EXPERT_OUT: return run_expert_out(e, l);
+  case LAUNCH_ROUTE: return exec_route(e, l);
+  case LAUNCH_EXPERT_IN: return exec_expert_in(e, l);
+  case LAUNCH_EXPERT_OUT: return exec_expert_out(e, l);
   case LAUNCH_OP: return run_op(e, l);
   }
   return ga_fail(GA_ERR_INTERNAL, "no launch of kind %d", (int)l->kind);

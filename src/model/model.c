@@ -10,6 +10,8 @@
 #include "model/arch/arch.h"
 #include "model/embedding.h"
 #include "model/exec.h"
+#include "model/expert_cache.h"
+#include "model/expert_trace.h"
 #include "model/memory_kind.h"
 #include "model/pass/shard.h"
 #include "model/rank_head.h"
@@ -95,6 +97,23 @@ static ga_status load_rank_head(ga_model *model) {
   return GA_OK;
 }
 
+static ga_status open_expert_trace(ga_model *model, const char *path) {
+  const ga_hparams *p = &model->hparams;
+  if (!path) return GA_OK;
+  GA_REQUIRE(model->graph->n_chosen, GA_ERR_ARG, "expert_trace is '%s', but the model has no experts", path);
+  return expert_trace_create(path, p->n_layers, p->n_experts, p->n_experts_used, &model->trace);
+}
+
+static ga_status create_caches(ga_model *model) {
+  for (int32_t i = 0; i < model->n_placements; i++) {
+    ga_placement *p = &model->placements[i];
+    if (!p->plan.expert_cache) continue;
+    const int32_t end = p->end < model->n_host_experts ? p->end : model->n_host_experts;
+    GA_TRY(expert_cache_create(model, p->ctx, p->first, end, p->plan.expert_cache, &p->cache));
+  }
+  return GA_OK;
+}
+
 static ga_status load_model_file(ga_model *model, ga_ctx *ctx, const char *path, const ga_model_options *options) {
   GA_TRY(ga_model_file_open(path, &model->file));
   GA_TRY(ga_hparams_read(model->file, &model->whole));
@@ -109,7 +128,10 @@ static ga_status load_model_file(ga_model *model, ga_ctx *ctx, const char *path,
   model->no_mmap = options->no_mmap;
   GA_TRY(ga_placement_plan(model, ctx, options));
   GA_TRY(ga_weights_load(model, options));
-  return model->is_plan ? GA_OK : exec_check_ops(model);
+  if (model->is_plan) return GA_OK;
+  GA_TRY(exec_check_ops(model));
+  GA_TRY(open_expert_trace(model, options->expert_trace));
+  return create_caches(model);
 }
 
 static ga_status take_options(const ga_model_options *given, ga_model_options *full) {
@@ -120,6 +142,7 @@ static ga_status take_options(const ga_model_options *given, ga_model_options *f
   for (size_t i = 0; i < sizeof full->reserved2; i++)
     GA_REQUIRE(full->reserved2[i] == 0, GA_ERR_ARG, "model: options.reserved2[%zu] is %u; must be 0", i,
                (unsigned)full->reserved2[i]);
+  GA_REQUIRE(!full->reserved3, GA_ERR_ARG, "model: options.reserved3 is %d; must be 0", full->reserved3);
   return GA_OK;
 }
 
@@ -144,15 +167,18 @@ ga_status ga_model_load(ga_ctx *ctx, const char *name, const ga_model_options *o
   return GA_OK;
 }
 
-/* The context for a place of a model that is shared: `ctx`, or a CPU's of its own where the CPU helps out. */
-static ga_status share_context(const ga_model *from, const ga_placement *place, ga_ctx *ctx, ga_model *model,
+/* A CPU context of the shared model's own, if the CPU has layers or experts. */
+static ga_status share_cpu(const ga_model *from, ga_model *model) {
+  ga_ctx_options o = GA_CTX_OPTIONS_INIT;
+  if (!from->cpu) return GA_OK;
+  o.device = "cpu", o.threads = ga_ctx_threads(from->cpu);
+  return ga_ctx_create(&o, &model->cpu);
+}
+
+/* The context for a place of a model that is shared: `ctx`, or the model's CPU context. */
+static ga_status share_context(const ga_model *from, const ga_placement *place, ga_ctx *ctx, const ga_model *model,
                                ga_ctx **out) {
-  const bool helps = place->ctx == from->cpu;
-  if (helps && !model->cpu) {
-    ga_ctx_options o = GA_CTX_OPTIONS_INIT;
-    o.device = "cpu", o.threads = ga_ctx_threads(from->cpu);
-    GA_TRY(ga_ctx_create(&o, &model->cpu));
-  }
+  const bool helps = from->cpu && place->ctx == from->cpu;
   *out = helps ? model->cpu : ctx;
   GA_REQUIRE(!strcmp(ga_ctx_device_name(*out), ga_ctx_device_name(place->ctx)), GA_ERR_ARG,
              "model_share: the context is on %s; the model is on %s", ga_ctx_device_name(*out),
@@ -176,14 +202,16 @@ ga_status ga_model_share(const ga_model *from, ga_ctx *ctx, ga_model **out) {
   *model = *from;
   model->cpu = NULL;
   model->is_shared = true;
-  for (int32_t i = 0; i < model->n_placements; i++) {
+  ga_status status = share_cpu(from, model);
+  for (int32_t i = 0; i < model->n_placements && status == GA_OK; i++) {
     ga_placement *place = &model->placements[i];
-    const ga_status status = share_context(from, &from->placements[i], ctx, model, &place->ctx);
-    if (status != GA_OK) {
-      ga_model_destroy(model);
-      return status;
-    }
-    place->plan.device = ga_ctx_device_name(place->ctx);
+    status = share_context(from, &from->placements[i], ctx, model, &place->ctx);
+    if (status == GA_OK) place->plan.device = ga_ctx_device_name(place->ctx);
+    place->cache = NULL; /* which the other model's thread uses */
+  }
+  if (status != GA_OK) {
+    ga_model_destroy(model);
+    return status;
   }
   model->ctx = model->placements[model->n_placements - 1].ctx;
   *out = model;
@@ -197,7 +225,10 @@ void ga_model_destroy(ga_model *model) {
     ga_mem_free(model);
     return;
   }
+  expert_trace_close(model->trace);
+  for (int32_t i = 0; i < model->n_placements; i++) expert_cache_destroy(model->placements[i].cache);
   for (int32_t i = 0; i < model->n_placements; i++) ga_placement_free(&model->placements[i]);
+  ga_placement_free(&model->host_experts);
   ga_ctx_destroy(model->cpu);
   ga_mem_free(model->weights);
   ga_mem_free(model->attachments);
@@ -216,6 +247,17 @@ int32_t ga_model_placement_count(const ga_model *model) { return model->n_placem
 const ga_model_placement *ga_model_placement_at(const ga_model *model, int32_t index) {
   return &model->placements[index].plan;
 }
+
+ga_status ga_model_expert_cache(const ga_model *model, ga_expert_cache_stats *stats) {
+  ga_expert_cache_stats all = GA_EXPERT_CACHE_STATS_INIT;
+  GA_REQUIRE(model && stats, GA_ERR_ARG, "expert cache: model or stats is null");
+  GA_TRY(ga_sized_check_out("expert cache: stats", stats, ga_expert_cache_stats_first));
+  for (int32_t i = 0; i < model->n_placements; i++)
+    if (model->placements[i].cache) expert_cache_count(model->placements[i].cache, &all);
+  ga_sized_give(&all, sizeof all, stats);
+  return GA_OK;
+}
+
 const ga_tokenizer *ga_model_tokenizer(const ga_model *model) { return model->tokenizer; }
 const ga_template *ga_model_template(const ga_model *model) { return model->chat_template; }
 const ga_template *ga_model_tool_template(const ga_model *model) {

@@ -110,6 +110,8 @@ static inline int32_t ga_kv_layer(const ga_hparams *p, int32_t layer) { return l
 
 typedef struct ga_attachment ga_attachment;
 typedef struct ga_embedding ga_embedding; /* embedding.h */
+typedef struct expert_cache expert_cache; /* expert_cache.h */
+typedef struct expert_trace expert_trace; /* expert_trace.h */
 
 /* A tensor of the model, on the device of its layer. Matrices are [rows, cols] with y = W x: a row gives one element of
  * y. Stacks of matrices have further dimensions before rows. Vectors are f32. */
@@ -158,6 +160,7 @@ typedef struct ga_placement {
   size_t n_buffers, buffers_capacity;
   uint8_t *slab; /* unused rest of the newest buffer that small tensors share */
   size_t slab_bytes;
+  expert_cache *cache; /* cache of its layers' experts that are in host memory; NULL: none */
   ga_model_placement plan;
 } ga_placement;
 
@@ -172,12 +175,17 @@ typedef struct ga_session_sizes {
 
 struct ga_model {
   ga_ctx *ctx; /* context of the last placement, which has the logits */
-  ga_ctx *cpu; /* context of the CPU, which the model owns, if the CPU has some of the layers; else NULL */
+  ga_ctx *cpu; /* context of the CPU, which the model owns, if the CPU has some layers or experts; else NULL */
   ga_placement placements[GA_MODEL_MAX_PLACEMENTS];
   int32_t n_placements;
-  bool is_plan;   /* the model has no weights (ga_model_options.plan_only) */
-  bool is_shared; /* another model owns everything but `cpu` (ga_model_share) */
-  bool no_mmap;   /* the file is not read any more once the model is loaded */
+  /* Experts of layers before n_host_experts are in host memory, also where the layer is on a GPU: the CPU multiplies by
+   * them (exec_impl.h). host_experts owns them, on the context `cpu`. */
+  int32_t n_host_experts;
+  ga_placement host_experts;
+  expert_trace *trace; /* file for the experts that tokens choose; NULL: none */
+  bool is_plan;        /* the model has no weights (ga_model_options.plan_only) */
+  bool is_shared;      /* another model owns everything but `cpu` (ga_model_share) */
+  bool no_mmap;        /* the file is not read any more once the model is loaded */
   ga_model_file *file;
   ga_hparams hparams; /* sizes of this rank's part of the model, if ranks share it by tensor parallelism */
   ga_hparams whole;   /* sizes of the whole model, as the file has them */
@@ -203,6 +211,10 @@ struct ga_model {
   float rope_magnitude[ROPE_TABLES];
 };
 
+/* Returns whether the experts of a layer are in host memory although the layer is on a GPU. */
+static inline bool place_has_host_experts(const ga_model *m, const ga_placement *p, int32_t layer) {
+  return layer < m->n_host_experts && !ga_device_in_host_memory(p->ctx->device);
+}
 /* Returns whether the placement has the embedding. */
 static inline bool place_begins(const ga_model *m, const ga_placement *p) { return p == m->placements; }
 /* Returns whether the placement has the output head. */
@@ -238,9 +250,12 @@ typedef struct ga_weight_need {
   uint64_t small;  /* bytes of the tensors that share buffers; ga_weights_shared gives the device memory for them */
   uint64_t staged; /* bytes of the largest tensor that is packed on the device */
 } ga_weight_need;
-/* Computes the memory of the weights of layer il. il -1: the weights before the first layer (embeddings); n_layers: the
- * weights after the last layer (norm, output matrix). */
-GA_NODISCARD ga_status ga_weights_need(const ga_model *model, ga_ctx *ctx, int32_t il, ga_weight_need *out);
+/* Groups of a layer's weights that have places of their own. */
+typedef enum weight_group { GROUP_EXPERTS /* stacks and biases of experts */, GROUP_OTHERS } weight_group;
+/* Computes the memory of a group of the weights of layer il. il -1: the weights before the first layer (embeddings);
+ * n_layers: the weights after the last layer (norm, output matrix). */
+GA_NODISCARD ga_status ga_weights_need(const ga_model *model, ga_ctx *ctx, int32_t il, weight_group group,
+                                       ga_weight_need *out);
 /* Returns an upper bound of the bytes of device memory that tensors of `small` bytes together need in shared
  * buffers. */
 uint64_t ga_weights_shared(uint64_t small);

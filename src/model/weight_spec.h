@@ -149,6 +149,12 @@ typedef struct weight_spec {
 /* The specifications of all tensors, indexed by weight_id. */
 extern const weight_spec ga_weight_specs[W_COUNT];
 
+/* Returns whether the tensor is of experts: a stack of their matrices, or their biases. */
+static inline bool weight_is_of_experts(weight_id id) {
+  const weight_spec *s = &ga_weight_specs[id];
+  return s->kind == KIND_STACK || (s->kind == KIND_VECTOR && s->rows == DIM_EXPERTS);
+}
+
 /* Returns a size of the layer's tensors. il: any number for sizes that all layers have in common. */
 int64_t ga_weight_dim(const ga_hparams *p, weight_dim dim, int32_t il);
 /* Writes the dimensions of the tensor of layer il, the outermost first. Returns their number. */

@@ -622,14 +622,16 @@ static bool stands_at(const ga_hparams *p, weight_id id, int32_t il) {
   return !ga_weight_specs[id].of_layer && is_head == (il >= 0) && ga_arch_has_weight(p, id, il);
 }
 
-ga_status ga_weights_need(const ga_model *model, ga_ctx *ctx, int32_t il, ga_weight_need *out) {
+ga_status ga_weights_need(const ga_model *model, ga_ctx *ctx, int32_t il, weight_group group, ga_weight_need *out) {
   const ga_hparams *p = &model->hparams;
   char name[GA_WEIGHT_NAME_BYTES];
   *out = (ga_weight_need){0};
   for (size_t i = 0; i < p->arch->n_weights; i++) {
     const weight_id id = p->arch->weights[i].id;
+    if (weight_is_of_experts(id) != (group == GROUP_EXPERTS)) continue;
     if (stands_at(p, id, il)) GA_TRY(need_of(model, ctx, id, il, ga_weight_name(id, il, name), out));
   }
+  if (group == GROUP_EXPERTS) return GA_OK;
   const bool tied = ga_arch_weight(p->arch, W_OUTPUT) && !ga_model_file_find(model->file, "output.weight");
   if (il < p->n_layers || !tied) return GA_OK;
   return need_of(model, ctx, W_OUTPUT, il, "token_embd.weight", out);
@@ -644,14 +646,33 @@ static void count_totals(ga_model *model, loader *l) {
     model->info.n_params += elems;
     model->info.file_bytes += t->bytes;
   }
-  for (int32_t i = 0; i < model->n_placements; i++) model->info.weight_bytes += model->placements[i].plan.weights;
+  for (int32_t i = 0; i < model->n_placements; i++) {
+    const ga_model_placement *plan = &model->placements[i].plan;
+    model->info.weight_bytes += plan->weights + plan->host_experts;
+  }
+}
+
+/* Loads a tensor of experts that the CPU multiplies by for a layer of a GPU. */
+static ga_status load_to_host(loader *l, const weight_use *use, int32_t il) {
+  ga_placement *gpu = l->placement;
+  ga_uploader *uploader = l->uploader;
+  l->placement = &l->model->host_experts;
+  l->uploader = NULL;
+  const ga_status status = load_one(l, use, il);
+  l->placement = gpu;
+  l->uploader = uploader;
+  return status;
 }
 
 /* il: as ga_weights_need has it. */
 static ga_status load_layer(loader *l, int32_t il) {
   const ga_hparams *p = &l->model->hparams;
   for (size_t i = 0; i < p->arch->n_weights; i++)
-    if (stands_at(p, p->arch->weights[i].id, il)) GA_TRY(load_one(l, &p->arch->weights[i], il));
+    if (stands_at(p, p->arch->weights[i].id, il)) {
+      const weight_use *use = &p->arch->weights[i];
+      const bool lends = weight_is_of_experts(use->id) && place_has_host_experts(l->model, l->placement, il);
+      GA_TRY(lends ? load_to_host(l, use, il) : load_one(l, use, il));
+    }
   return il == p->n_layers ? tie_output(l) : GA_OK;
 }
 
@@ -678,7 +699,7 @@ static ga_status fill_placement(loader *l) {
 
 static ga_status fill_placements(loader *l) {
   for (int32_t i = 0; i < l->model->n_placements; i++) {
-    char plan[256];
+    char plan[320];
     l->placement = &l->model->placements[i];
     const ga_status status = fill_placement(l);
     ga_placement_text(&l->placement->plan, plan, sizeof plan);

@@ -99,20 +99,27 @@ static ga_status route_workspace(const ga_model *model, ga_ctx *ctx, route_kind 
   return GA_OK;
 }
 
+/* Products by the chosen experts, except where the CPU computes them. */
+static ga_status stacks_workspace(const ga_model *model, ga_ctx *ctx, const ga_node *node, int32_t n_host_experts,
+                                  int32_t tokens, uint64_t *bytes) {
+  const bool is_in = node->kind == NODE_EXPERT_IN;
+  const route_kind kind = is_in ? ROUTE_EXPERTS : node->as.expert_out.kind;
+  if (kind == ROUTE_EXPERTS && node->layer < n_host_experts) return GA_OK;
+  return expert_workspace(model, ctx, kind, is_in ? node->as.expert_in.up : node->as.expert_out.down,
+                          is_in ? GA_EXPERT_IN : GA_EXPERT_OUT, tokens, bytes);
+}
+
 /* Nodes of a step of one sequence with that many tokens. Global layers have attention of one description, and so have
  * local ones. */
-static ga_status nodes_workspace(const ga_model *model, ga_ctx *ctx, const ga_session_sizes *sizes, int32_t tokens,
-                                 uint64_t *bytes) {
+static ga_status nodes_workspace(const ga_model *model, ga_ctx *ctx, const ga_session_sizes *sizes,
+                                 int32_t n_host_experts, int32_t tokens, uint64_t *bytes) {
   bool has_attention[2] = {false}; /* of global and of local layers */
   for (int32_t i = 0; i < model->graph->n_nodes; i++) {
     const ga_node *node = &model->graph->nodes[i];
     if (node->kind == NODE_OP) GA_TRY(op_workspace(model, ctx, sizes, &node->as.op, tokens, bytes));
     if (node->kind == NODE_ROUTE) GA_TRY(route_workspace(model, ctx, node->as.route.kind, tokens, bytes));
-    if (node->kind == NODE_EXPERT_IN)
-      GA_TRY(expert_workspace(model, ctx, ROUTE_EXPERTS, node->as.expert_in.up, GA_EXPERT_IN, tokens, bytes));
-    if (node->kind == NODE_EXPERT_OUT)
-      GA_TRY(expert_workspace(model, ctx, node->as.expert_out.kind, node->as.expert_out.down, GA_EXPERT_OUT, tokens,
-                              bytes));
+    if (node->kind == NODE_EXPERT_IN || node->kind == NODE_EXPERT_OUT)
+      GA_TRY(stacks_workspace(model, ctx, node, n_host_experts, tokens, bytes));
     if (node->kind != NODE_ATTENTION || !node->as.attention.has_memory) continue;
     const bool is_local = model->hparams.is_local[node->layer];
     if (!has_attention[is_local]) GA_TRY(attention_workspace(model, ctx, sizes, node->layer, tokens, bytes));
@@ -121,13 +128,14 @@ static ga_status nodes_workspace(const ga_model *model, ga_ctx *ctx, const ga_se
   return GA_OK;
 }
 
-ga_status exec_workspace(const ga_model *model, ga_ctx *ctx, const ga_session_sizes *sizes, uint64_t *bytes) {
+ga_status exec_workspace(const ga_model *model, ga_ctx *ctx, const ga_session_sizes *sizes, int32_t n_host_experts,
+                         uint64_t *bytes) {
   const ga_hparams *p = &model->hparams;
   *bytes = 0;
   for (int64_t i = 0; i < ga_model_file_tensor_count(model->file); i++) {
     const ga_model_tensor *t = ga_model_file_tensor_at(model->file, i);
     if (is_sampled(p, t->name)) GA_TRY(product_workspace(model, ctx, t, sizes->batch, bytes));
   }
-  for (int i = 0; i < 2; i++) GA_TRY(nodes_workspace(model, ctx, sizes, i ? sizes->batch : 1, bytes));
+  for (int i = 0; i < 2; i++) GA_TRY(nodes_workspace(model, ctx, sizes, n_host_experts, i ? sizes->batch : 1, bytes));
   return GA_OK;
 }

@@ -20,7 +20,7 @@ static ga_status complete_weights(ga_expert_gemm_desc *d) {
              (long long)d->expert_rows, (long long)d->n);
   GA_REQUIRE(d->w_layout == GA_LAYOUT_NATIVE || d->expert_rows % 16 == 0, GA_ERR_SHAPE,
              OP ": expert_rows is %lld; packed stacks need a multiple of 16", (long long)d->expert_rows);
-  return ga_check_elements(OP, "w", d->n_experts, d->expert_rows, d->k, 1);
+  return ga_check_elements(OP, "w", d->n_matrices ? d->n_matrices : d->n_experts, d->expert_rows, d->k, 1);
 }
 
 /* Fields of the activation, each of which needs the ones before it. */
@@ -63,6 +63,7 @@ static ga_status check_flagged(const ga_expert_gemm_desc *d, const ga_expert_gem
   if (d->flags & GA_EXPERT_BIAS && d->flags & GA_EXPERT_GATED) GA_CHECK_AT(OP, io->bias_gate, GA_F32, "bias_gate");
   if (d->flags & GA_EXPERT_RESIDUAL) GA_CHECK_AT(OP, io->residual, d->y_dtype, "residual");
   if (d->flags & GA_EXPERT_WEIGHTS) GA_CHECK_AT(OP, io->weights, GA_F32, "weights");
+  if (d->n_matrices) GA_CHECK_AT(OP, io->matrices, GA_I32, "matrices");
   if (!(d->flags & GA_EXPERT_SORTED)) {
     GA_CHECK_AT(OP, io->experts, GA_I32, "experts");
     return GA_OK;

@@ -9,22 +9,28 @@
 typedef struct slot {
   int64_t token, at, row; /* at = token * top_k + the slot's number; row of Y in IN, of X in OUT */
   int32_t expert;
+  int32_t matrix; /* -1: the expert has none */
 } slot;
+
+static int32_t matrix_of(const ga_expert_gemm_desc *d, const ga_expert_gemm_io *a, int32_t expert) {
+  return d->n_matrices ? a->matrices[expert] : expert;
+}
 
 static slot slot_at(const ga_expert_gemm_desc *d, const ga_expert_gemm_io *a, int64_t at) {
   slot s = {.token = at / d->top_k, .at = at, .row = at};
-  if (!(d->flags & GA_EXPERT_SORTED)) {
+  if (d->flags & GA_EXPERT_SORTED) {
+    s.row = a->place[at];
+    while (a->offsets[s.expert + 1] <= s.row) s.expert++;
+  } else {
     s.expert = a->experts[at];
-    return s;
   }
-  s.row = a->place[at];
-  while (a->offsets[s.expert + 1] <= s.row) s.expert++;
+  s.matrix = matrix_of(d, a, s.expert);
   return s;
 }
 
 static double expert_dot(const ga_expert_gemm_desc *d, const ga_expert_gemm_io *a, const void *w, const float *bias,
                          const slot *s, int64_t col) {
-  const int64_t of_w = (s->expert * d->expert_rows + col) * d->k;
+  const int64_t of_w = (s->matrix * d->expert_rows + col) * d->k;
   const int64_t of_x = (d->form == GA_EXPERT_IN ? s->token : s->row) * d->x_stride;
   const double weight = d->flags & GA_EXPERT_WEIGHTS ? (double)a->weights[s->at] : 1;
   double dot = 0;
@@ -65,7 +71,7 @@ static double out_of_slots(const ga_expert_gemm_desc *d, const ga_expert_gemm_io
       d->flags & GA_EXPERT_RESIDUAL ? ga_ref_load((ga_dtype)d->y_dtype, a->residual, token * d->y_stride + col) : 0;
   for (int32_t j = 0; j < d->top_k; j++) {
     const slot s = slot_at(d, a, token * d->top_k + j);
-    sum += expert_dot(d, a, a->w, a->bias, &s, col);
+    if (s.matrix >= 0) sum += expert_dot(d, a, a->w, a->bias, &s, col);
   }
   return sum;
 }
@@ -75,6 +81,10 @@ static double out_of_slots(const ga_expert_gemm_desc *d, const ga_expert_gemm_io
 static ga_status check_experts(const ga_kernel *kernel, const ga_expert_gemm_desc *d, const ga_expert_gemm_io *a) {
   const int64_t n = d->tokens * d->top_k;
   const bool sorted = d->flags & GA_EXPERT_SORTED;
+  for (int32_t e = 0; d->n_matrices && e < d->n_experts; e++)
+    GA_REQUIRE(a->matrices[e] >= -1 && a->matrices[e] < d->n_matrices, GA_ERR_ARG,
+               "%s: matrices[%d] is %d; must be in [-1, %lld)", kernel->id, e, a->matrices[e],
+               (long long)d->n_matrices);
   for (int64_t i = 0; !sorted && i < n; i++)
     GA_REQUIRE(a->experts[i] >= 0 && a->experts[i] < d->n_experts, GA_ERR_ARG,
                "%s: experts[%lld] is %d; must be in [0, %d)", kernel->id, (long long)i, a->experts[i], d->n_experts);
@@ -102,7 +112,8 @@ ga_status ga_ref_expert_gemm(const ga_kernel *kernel, const void *desc, const vo
   GA_TRY(check_experts(kernel, d, a));
   for (int64_t at = 0; d->form == GA_EXPERT_IN && at < d->tokens * d->top_k; at++) {
     const slot s = slot_at(d, a, at);
-    for (int64_t c = 0; c < d->n; c++) ga_ref_store(y, a->y, s.row * d->y_stride + c, into_slot(d, a, &s, c));
+    for (int64_t c = 0; s.matrix >= 0 && c < d->n; c++)
+      ga_ref_store(y, a->y, s.row * d->y_stride + c, into_slot(d, a, &s, c));
   }
   for (int64_t t = 0; d->form == GA_EXPERT_OUT && t < d->tokens; t++)
     for (int64_t c = 0; c < d->n; c++) ga_ref_store(y, a->y, t * d->y_stride + c, out_of_slots(d, a, t, c));

@@ -103,6 +103,24 @@ static void sv_put_step_gaps(sv_text *t, const ga_engine_stats *s, const char *l
   sv_putf(t, "ga:step_gaps_total{%s} %llu\n", labels, (unsigned long long)s->step_gaps);
 }
 
+static void sv_put_ga_metric(sv_text *t, const char *name, const char *type, const char *labels, double v,
+                             const char *help) {
+  sv_putf(t, "# HELP ga:%s %s\n# TYPE ga:%s %s\nga:%s{%s} %.17g\n", name, help, name, type, name, labels, v);
+}
+
+/* Ours alone; with --expert-cache. */
+static void sv_put_expert_cache(sv_text *t, const ga_engine_stats *s, const char *l) {
+  if (!s->expert_slots) return;
+  sv_put_ga_metric(t, "expert_cache_queries_total", "counter", l, (double)s->expert_lookups,
+                   "Experts of steps that were looked up in the GPU's cache.");
+  sv_put_ga_metric(t, "expert_cache_hits_total", "counter", l, (double)s->expert_hits,
+                   "Experts of steps that were in the GPU's cache.");
+  sv_put_ga_metric(t, "expert_cache_loads_total", "counter", l, (double)s->expert_loads,
+                   "Experts that were loaded into the GPU's cache.");
+  sv_put_ga_metric(t, "expert_cache_usage_perc", "gauge", l, (double)s->expert_slots_used / (double)s->expert_slots,
+                   "Part of the cache's slots that have experts; 1 is all.");
+}
+
 static void sv_put_engine(sv_text *t, const ga_engine_stats *s, const char *l) {
   const double pages = s->kv_pages > 0 ? (double)s->kv_pages : 1.0;
   sv_put_metric(t, "num_requests_running", "gauge", l, s->running, "Requests that run.");
@@ -130,6 +148,7 @@ static void sv_put_engine(sv_text *t, const ga_engine_stats *s, const char *l) {
   memcpy(steps.counts, s->step_sizes, sizeof s->step_sizes);
   sv_put_histogram(t, &steps, "iteration_tokens_total", "Tokens of a step of the engine.", sv_step_bounds, l);
   sv_put_step_gaps(t, s, l);
+  sv_put_expert_cache(t, s, l);
   sv_put_metric_head(t, "cache_config_info", "gauge", "The size of the KV cache.");
   sv_putf(t, "vllm:cache_config_info{%s,num_gpu_blocks=\"%lld\",max_model_len=\"%d\",max_num_seqs=\"%d\"} 1\n", l,
           (long long)s->kv_pages, s->context, s->max_sequences);

@@ -260,11 +260,15 @@ size_t sv_count_models(const sv_server *host) { return host->models ? host->mode
 static void sv_measure_model(const sv_server *s, sv_offer *out) {
   for (int32_t i = 0; i < ga_model_placement_count(s->model); i++) {
     const ga_model_placement *p = ga_model_placement_at(s->model, i);
-    const uint64_t sum = p->weights + p->kv + p->activations + p->workspace;
-    out->bytes += sum;
+    const uint64_t sum = p->weights + p->kv + p->activations + p->workspace + p->expert_cache;
+    out->bytes += sum + p->host_experts;
     if (strncmp(p->device, "cpu", 3) != 0 && strncmp(p->device, "ref", 3) != 0) out->on_gpus += sum;
   }
   out->context = s->context;
+  ga_expert_cache_stats cache = GA_EXPERT_CACHE_STATS_INIT;
+  if (ga_model_expert_cache(s->model, &cache) != GA_OK) return;
+  out->expert_lookups = cache.lookups;
+  out->expert_hits = cache.hits;
 }
 
 /* Returns the abilities of a model. is_loaded: its engine and its template may be read. */
@@ -321,6 +325,9 @@ static void sv_add_stats(ga_engine_stats *sum, const ga_engine_stats *one) {
   sum->preemptions += before.preemptions, sum->swapped += before.swapped;
   sum->swap_pages += before.swap_pages, sum->swap_pages_used += before.swap_pages_used;
   sum->swapped_out_bytes += before.swapped_out_bytes, sum->swapped_in_bytes += before.swapped_in_bytes;
+  sum->expert_lookups += before.expert_lookups, sum->expert_hits += before.expert_hits;
+  sum->expert_loads += before.expert_loads, sum->expert_slots += before.expert_slots;
+  sum->expert_slots_used += before.expert_slots_used;
 }
 
 bool sv_sum_stats(const sv_server *host, ga_engine_stats *out) {

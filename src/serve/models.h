@@ -23,9 +23,10 @@ typedef struct sv_offer {
   const sv_facts *facts;
   bool is_loaded;
   sv_ability ability;
-  int32_t context;         /* tokens; 0 = not known before the model is loaded */
-  uint64_t bytes, on_gpus; /* bytes of memory of a loaded model, and bytes of these on GPUs */
-  double idle_left;        /* seconds until the idle model is unloaded; below 0 = it stays */
+  int32_t context;                      /* tokens; 0 = not known before the model is loaded */
+  uint64_t bytes, on_gpus;              /* bytes of memory of a loaded model, and bytes of these on GPUs */
+  uint64_t expert_lookups, expert_hits; /* counts of a cache of experts, as ga_expert_cache_stats has them */
+  double idle_left;                     /* seconds until the idle model is unloaded; below 0 = it stays */
 } sv_offer;
 void sv_describe_model(const sv_server *host, size_t index, sv_offer *out);
 /* Finds the model that has the name `name`, with or without ":latest", and sets *index. Returns false if there is

@@ -126,6 +126,8 @@ static void sv_put_ollama_loaded(sv_text *t, const sv_offer *offer) {
   }
   sv_putf(t, ",\"size_vram\":%llu,\"size_loaded\":%llu,\"context_length\":%d", (unsigned long long)offer->on_gpus,
           (unsigned long long)offer->bytes, offer->context);
+  if (offer->expert_lookups)
+    sv_putf(t, ",\"expert_hit_rate\":%.4f", (double)offer->expert_hits / (double)offer->expert_lookups);
 }
 
 enum MHD_Result sv_run_ollama_ps(sv_call *call) {

@@ -77,9 +77,9 @@ def pinned(root):
 
 def in_order(lines, golden):
     """Lines that the golden file has stay in its order; new ones follow."""
-    known = golden.splitlines()
-    place = {line: i for i, line in enumerate(known)}
-    return sorted(lines, key=lambda line: place.get(line, len(known)))
+    old = golden.splitlines()  # lines may be equal, so that there are fewer keys than lines
+    place = {line: i for i, line in enumerate(old)}
+    return sorted(lines, key=lambda line: place.get(line, len(old)))
 
 
 def kind(name, fields):

@@ -21,6 +21,9 @@ int bench_accuracy(const bench_options *o);
 /* Prints the changes of times between two files that `ga bench --json` has written. */
 int bench_compare(const char *before, const char *after);
 
+/* ga bench --replay: replays a file of --trace-experts through caches of experts, and prints their hit rates. */
+int bench_replay(const char *path, bool json);
+
 /* ga bench --serve: times a server, with options of its own. If help is requested without --serve, it prints the second
  * half of the help of ga bench. argv[0] is "bench". */
 int bench_serve(int argc, char **argv);

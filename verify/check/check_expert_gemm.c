@@ -80,6 +80,8 @@ static void draw(check_case *c) {
     d->flags |= GA_EXPERT_RESIDUAL * (uint32_t)check_pick(c, 2);
   d->x_stride = check_stride(c, d->k, 1);
   d->y_stride = check_stride(c, d->n, 1);
+  if (check_pick(c, 3) == 0) d->n_matrices = 1 + check_pick(c, 2 * d->n_experts);
+  while (d->n_matrices * d->expert_rows * d->k > MAX_WEIGHTS && d->n_matrices > 1) d->n_matrices /= 2;
   if (d->act || d->clamp) c->specials &= ~(uint32_t)CHECK_INF;     /* formulas give NaN, or the limit */
   if (rounds_x(c->kernel)) c->specials &= ~(uint32_t)CHECK_INF;    /* which has no scale */
   if (takes_bf16(c->kernel)) c->specials &= ~(uint32_t)CHECK_TINY; /* which bf16 units take for zero */
@@ -102,9 +104,27 @@ static int32_t expert_of(const check_case *c, int64_t slot) {
   return (int32_t)(one % n);
 }
 
+/* Matrix of an expert; -1: it has none. */
+static int32_t matrix_of_expert(const check_case *c, int32_t expert) {
+  const ga_expert_gemm_desc *d = c->desc;
+  uint64_t x = ((uint64_t)c->bits << 20) + (uint64_t)expert;
+  const uint64_t one = ga_splitmix64(&x);
+  if (!d->n_matrices) return expert;
+  return one % 3 ? (int32_t)(one / 3 % (uint64_t)d->n_matrices) : -1;
+}
+
+static int64_t drawn_matrices(const ga_expert_gemm_desc *d) { return d->n_matrices ? d->n_matrices : d->n_experts; }
+
 static bool is_chosen(const check_case *c, int32_t expert) {
   for (int64_t i = 0; i < drawn_slots(c->desc); i++)
     if (expert_of(c, i) == expert) return true;
+  return false;
+}
+
+/* Returns whether a slot reads the matrix. */
+static bool is_matrix_read(const check_case *c, int32_t matrix) {
+  for (int64_t i = 0; i < drawn_slots(c->desc); i++)
+    if (matrix_of_expert(c, expert_of(c, i)) == matrix) return true;
   return false;
 }
 
@@ -150,6 +170,10 @@ static void fill(check_case *c, const check_arg *arg, double *values, int64_t n)
     fill_offsets(c, values, n);
     return;
   }
+  if (!strcmp(arg->name, "matrices")) {
+    for (int64_t i = 0; i < n; i++) values[i] = matrix_of_expert(c, (int32_t)i);
+    return;
+  }
   if (!strcmp(arg->name, "experts"))
     for (int64_t i = 0; i < n; i++) values[i] = expert_of(c, i);
   else
@@ -157,14 +181,27 @@ static void fill(check_case *c, const check_arg *arg, double *values, int64_t n)
   if (strcmp(arg->name, "place")) spoil_number(c, values, n);
 }
 
-/* Rows of experts that nobody chose, and rows between matrices. */
+/* Rows of X in OUT of slots whose expert has no matrix. */
+static void unread_slots(const check_case *c, bool *unread) {
+  const ga_expert_gemm_desc *d = c->desc;
+  for (int64_t slot = 0; d->form == GA_EXPERT_OUT && slot < drawn_slots(d); slot++) {
+    if (matrix_of_expert(c, expert_of(c, slot)) >= 0) continue;
+    const int64_t row = d->flags & GA_EXPERT_SORTED ? drawn_place(c, slot) : slot;
+    for (int64_t i = 0; i < d->k; i++) unread[row * d->k + i] = true;
+  }
+}
+
+/* Rows of matrices that no slot reads, biases of experts that nobody chose, and rows between matrices. */
 static void unread(const check_case *c, const check_arg *arg, bool *unread, int64_t n) {
   const ga_expert_gemm_desc *d = c->desc;
+  if (!strcmp(arg->name, "x")) unread_slots(c, unread);
   const bool is_w = arg->name[0] == 'w' && strcmp(arg->name, "weights");
   if ((!is_w && strncmp(arg->name, "bias", 4)) || ga_dtype_info(arg->dtype)->is_quant) return;
   const int64_t width = is_w ? d->k : 1;
   for (int64_t row = 0; row < (width ? n / width : 0); row++) {
-    if (row % d->expert_rows < d->n && is_chosen(c, (int32_t)(row / d->expert_rows))) continue;
+    const int32_t number = (int32_t)(row / d->expert_rows);
+    const bool used = is_w ? is_matrix_read(c, number) : is_chosen(c, number) && matrix_of_expert(c, number) >= 0;
+    if (row % d->expert_rows < d->n && used) continue;
     for (int64_t i = 0; i < width; i++) unread[row * width + i] = true;
   }
 }
@@ -173,7 +210,7 @@ static void unread(const check_case *c, const check_arg *arg, bool *unread, int6
 
 static ga_pack_desc pack_desc_of_stack(const ga_expert_gemm_desc *d) {
   ga_pack_desc p = GA_PACK_DESC_INIT;
-  p.n = d->n_experts * d->expert_rows;
+  p.n = drawn_matrices(d) * d->expert_rows;
   p.k = d->k;
   p.w_dtype = d->w_dtype;
   p.w_layout = d->w_layout;
@@ -187,7 +224,7 @@ static ga_status derive(check_case *c, int i) {
 
 static void args_of_stack(const check_case *c, const ga_expert_gemm_desc *d, check_args *a, const char *name,
                           size_t io_at) {
-  check_arg *w = check_in(a, name, io_at, d->w_dtype, d->n_experts * d->expert_rows, d->k, d->k);
+  check_arg *w = check_in(a, name, io_at, d->w_dtype, drawn_matrices(d) * d->expert_rows, d->k, d->k);
   if (((const ga_expert_gemm_desc *)c->desc)->w_layout == GA_LAYOUT_NATIVE) return;
   w->derived = true;
   if (d->w_layout == GA_LAYOUT_NATIVE) return;
@@ -197,6 +234,8 @@ static void args_of_stack(const check_case *c, const ga_expert_gemm_desc *d, che
 
 static void args_of_order(const ga_expert_gemm_desc *d, check_args *a) {
   const int64_t slots = drawn_slots(d);
+  if (d->n_matrices)
+    check_index(a, "matrices", offsetof(ga_expert_gemm_io, matrices), d->n_experts, 0, 1)->fill = CHECK_FILL_OP;
   if (!(d->flags & GA_EXPERT_SORTED)) {
     check_index(a, "experts", offsetof(ga_expert_gemm_io, experts), slots, 0, 1)->fill = CHECK_FILL_OP;
     return;
@@ -212,6 +251,7 @@ static void args(const check_case *c, const void *desc, check_args *a) {
   const int64_t x_rows = in ? d->tokens : drawn_slots(d), y_rows = in ? drawn_slots(d) : d->tokens,
                 biases = d->n_experts * d->expert_rows;
   check_arg *y = check_out(a, "y", offsetof(ga_expert_gemm_io, y), d->y_dtype, y_rows, d->n, d->y_stride);
+  if (in && d->n_matrices) y->role = CHECK_INOUT; /* rows of slots without a matrix stay */
   check_in(a, "x", offsetof(ga_expert_gemm_io, x), d->x_dtype, x_rows, d->k, d->x_stride);
   args_of_stack(c, d, a, "w", offsetof(ga_expert_gemm_io, w));
   if (gated) args_of_stack(c, d, a, "w_gate", offsetof(ga_expert_gemm_io, w_gate));
@@ -285,10 +325,12 @@ static void load_expert_x(const ga_kernel *kernel, const ga_expert_gemm_desc *d,
 static float plain_expert_product(const ga_kernel *kernel, const ga_expert_gemm_desc *d, const ga_expert_gemm_io *a,
                                   const void *w, const float *bias, const float *x, int64_t slot, int32_t e,
                                   int64_t col) {
+  const int64_t matrix = d->n_matrices ? a->matrices[e] : e;
+  if (matrix < 0) return 0;
   const float weight = d->flags & GA_EXPERT_WEIGHTS ? a->weights[slot] : 1;
   float dot = 0;
   for (int64_t i = 0; i < d->k; i++)
-    dot += x[i] * taken_as(kernel, d->w_dtype, w, (e * d->expert_rows + col) * d->k + i);
+    dot += x[i] * taken_as(kernel, d->w_dtype, w, (matrix * d->expert_rows + col) * d->k + i);
   const float b = d->flags & GA_EXPERT_BIAS ? bias[e * d->expert_rows + col] : 0;
   return d->form == GA_EXPERT_IN ? weight * dot + b : weight * (dot + b);
 }
@@ -311,6 +353,7 @@ static void plain_slot(const ga_kernel *kernel, const ga_expert_gemm_desc *d, co
   const bool in = d->form == GA_EXPERT_IN;
   int64_t row;
   const int32_t e = called_expert(d, a, slot, &row);
+  if (in && d->n_matrices && a->matrices[e] < 0) return;
   load_expert_x(kernel, d, a, in ? slot / d->top_k : row, x);
   for (int64_t c = 0; c < d->n; c++) {
     const int64_t at = (in ? row : slot / d->top_k) * d->y_stride + c;
@@ -346,7 +389,9 @@ static sized_product size_product(const check_case *c, const ga_expert_gemm_io *
   const ga_expert_gemm_desc *d = c->oracle_desc;
   int64_t row;
   const int32_t e = called_expert(d, a, slot, &row);
-  const int64_t x_row = d->form == GA_EXPERT_IN ? slot / d->top_k : row, of_w = (e * d->expert_rows + col) * d->k;
+  const int64_t x_row = d->form == GA_EXPERT_IN ? slot / d->top_k : row, matrix = d->n_matrices ? a->matrices[e] : e,
+                of_w = (matrix * d->expert_rows + col) * d->k;
+  if (matrix < 0) return (sized_product){0};
   const double weight = d->flags & GA_EXPERT_WEIGHTS ? (double)a->weights[slot] : 1,
                b = d->flags & GA_EXPERT_BIAS ? (double)bias[e * d->expert_rows + col] : 0,
                of_b = d->form == GA_EXPERT_IN ? 1 : weight;
@@ -421,9 +466,9 @@ static void unit(const check_case *c, const check_arg *y, const void *io, double
 static void describe(const void *desc, char *text, size_t capacity) {
   const ga_expert_gemm_desc *d = desc;
   (void)snprintf(text, capacity,
-                 "form=%d top_k=%d expert_rows=%lld act=%d alpha=%g clamp=%d limit=%g offset=%g flags=%u", d->form,
-                 d->top_k, (long long)d->expert_rows, d->act, (double)d->act_alpha, d->clamp, (double)d->limit,
-                 (double)d->up_offset, d->flags);
+                 "form=%d top_k=%d expert_rows=%lld act=%d alpha=%g clamp=%d limit=%g offset=%g flags=%u matrices=%lld",
+                 d->form, d->top_k, (long long)d->expert_rows, d->act, (double)d->act_alpha, d->clamp, (double)d->limit,
+                 (double)d->up_offset, d->flags, (long long)d->n_matrices);
 }
 
 const check_op check_expert_gemm = {

@@ -42,6 +42,7 @@ static const synth_shape shapes[] = {
     {"gpt-oss-120b", "gpt-oss", 36, 2880, 2880, 64, 8, 64, 201088, 131072, 1.5e5, 1e-5, 128, true, 128, 4, 2880, 32},
     {"mixtral-8x7b", "llama", 32, 4096, 14336, 32, 8, 128, 32000, 32768, 1e6, 1e-5, 0, true, 8, 2, 14336, 0},
     {"tiny", "llama", 2, 256, 512, 4, 2, 64, 300, 8192, 1e4, 1e-5, 0, true, 0, 0, 0, 0},
+    {"tiny-moe", "qwen3moe", 2, 256, 512, 4, 2, 64, 300, 8192, 1e4, 1e-5, 0, true, 32, 4, 512, 0},
 };
 
 static ga_status find_shape(const char *name, synth_shape *out) {
@@ -338,7 +339,7 @@ int cmd_synth(int argc, char **argv) {
   const cmd_option options[] = {
       {"shape", 0, OPT_STRING, &a.shape, 0, 0, "NAME",
        "llama-3-8b, llama-3-70b, llama-3.2-1b, smollm2-135m, qwen2.5-0.5b, qwen3-0.6b, "
-       "qwen3-8b, gemma-3-270m, gemma-3-1b, qwen3-30b-a3b, gpt-oss-20b, gpt-oss-120b, mixtral-8x7b, tiny"},
+       "qwen3-8b, gemma-3-270m, gemma-3-1b, qwen3-30b-a3b, gpt-oss-20b, gpt-oss-120b, mixtral-8x7b, tiny, tiny-moe"},
       {"type", 0, OPT_STRING, &a.type, 0, 0, "TYPE",
        "f32, f16, bf16, q8_0, q4_k and all other types of weights, or a mixture: "
        "q3_k_m, q4_k_m, q5_k_m, mxfp4_moe"},

@@ -23,6 +23,7 @@ typedef struct ga_kargs_expert {
   const int32_t *experts;
   const float *weights;
   const int32_t *offsets, *order, *place;
+  const int32_t *matrices; /* NULL: expert e has matrix e */
   /* OUT: [tokens * top_k, n], each slot's result before its weight, which expert_sum adds up. NULL: the kernel writes Y
    * itself. */
   float *results;
@@ -76,9 +77,9 @@ typedef struct ga_kargs_expert_tile {
   int32_t reserved;
 } ga_kargs_expert_tile;
 
-GA_KARGS_EXPERT_ASSERT(sizeof(ga_kargs_expert) == 200);
-GA_KARGS_EXPERT_ASSERT(sizeof(ga_kargs_expert_few) == 232);
-GA_KARGS_EXPERT_ASSERT(sizeof(ga_kargs_expert_ring) == 240);
-GA_KARGS_EXPERT_ASSERT(sizeof(ga_kargs_expert_x) == 216);
+GA_KARGS_EXPERT_ASSERT(sizeof(ga_kargs_expert) == 208);
+GA_KARGS_EXPERT_ASSERT(sizeof(ga_kargs_expert_few) == 240);
+GA_KARGS_EXPERT_ASSERT(sizeof(ga_kargs_expert_ring) == 248);
+GA_KARGS_EXPERT_ASSERT(sizeof(ga_kargs_expert_x) == 224);
 GA_KARGS_EXPERT_ASSERT(sizeof(ga_kargs_expert_tile) == 384);
 #endif

@@ -4,8 +4,9 @@
  *           packed_few.h
  * CONTRACT  x and y f32, k at least 1; w packed, at multiples of 16 bytes; n and k up to 2^28
  * WORK      a group is up to group_rows sorted rows of an expert; without SORTED it is a slot (IN) or a token with all
- *           its slots (OUT). `shares` blocks have a group, each a run of its tiles of 16 rows of W. A tile has a part
- *           for each matrix or slot; all units of all parts are divided evenly among the warps
+ *           its slots (OUT). Slots whose expert has no matrix are left out. `shares` blocks have a group, each a run
+ *           of its tiles of 16 rows of W. A tile has a part for each matrix or slot; all units of all parts are
+ *           divided evenly among the warps
  * DATA      W: gmem -> registers, 16 bytes a lane, a group reads it once. A warp loads DEPTH - 1 units before it
  *           multiplies one; if DEPTH is 1, it loads the next one afterwards. X: two bf16 an element in shared memory,
  *           once a block. Sums of warps meet in shared memory and are added in one order
@@ -50,7 +51,7 @@ typedef const ga_kargs_expert_few *args;
 
 /* Rows that a block multiplies, and its share of the work. */
 typedef struct {
-  int expert;             /* of all rows; OUT without SORTED: slot_expert has each slot's */
+  int expert, matrix;     /* of all rows; OUT without SORTED: slot_expert and slot_matrix have each slot's */
   int first, count;       /* sorted rows, or slots; count 0: the block has no work */
   int copies;             /* of X: twice the rows, rounded up to a power of two; OUT without SORTED: 2 for each slot */
   int tile, tiles;        /* first and number */
@@ -62,7 +63,10 @@ typedef struct {
 typedef struct {
   int before[WARPS];                    /* groups of the experts of lower warps */
   int found[3];                         /* expert, first sorted row and number of rows of the block's group */
-  int slot_expert[EXPERT_MOST_SLOTS];   /* OUT without SORTED: expert of each slot of the token, */
+  int slots;                            /* OUT without SORTED: number of the token's slots that are not left out, */
+  int slot_number[EXPERT_MOST_SLOTS];   /* which of the token's slots each is, */
+  int slot_expert[EXPERT_MOST_SLOTS];   /* its expert, */
+  int slot_matrix[EXPERT_MOST_SLOTS];   /* and matrix, */
   int slot_at[EXPERT_MOST_SLOTS];       /* the slots in the order in which results are added, */
   float slot_weight[EXPERT_MOST_SLOTS]; /* and the weight of each */
 } block_shared;
@@ -72,10 +76,16 @@ GA_DEV bool is_for_token(args a) { return a->e.form == EXPERT_OUT && !(a->e.flag
 
 /* --- which rows --- */
 
+/* Returns how many groups an expert has. */
+GA_DEV int expert_groups(args a, int e) {
+  if (expert_matrix(&a->e, e) < 0) return 0;
+  return (a->e.offsets[e + 1] - a->e.offsets[e] + a->group_rows - 1) / a->group_rows;
+}
+
 /* Returns how many groups the lane's experts [first, last) have. */
 GA_DEV int lane_groups(args a, int first, int last) {
   int n = 0;
-  for (int e = first; e < last; e++) n += (a->e.offsets[e + 1] - a->e.offsets[e] + a->group_rows - 1) / a->group_rows;
+  for (int e = first; e < last; e++) n += expert_groups(a, e);
   return n;
 }
 
@@ -97,8 +107,7 @@ GA_DEV void find_group(args a, int group, block_shared *s) {
   for (int w = 0; w < warp; w++) at += s->before[w];
   if (group < at || group >= at + own) return;
   for (int e = first; e < last; e++) {
-    const int row = a->e.offsets[e], rows = a->e.offsets[e + 1] - row,
-              mine = (rows + a->group_rows - 1) / a->group_rows;
+    const int row = a->e.offsets[e], rows = a->e.offsets[e + 1] - row, mine = expert_groups(a, e);
     if (group >= at + mine) {
       at += mine;
       continue;
@@ -115,33 +124,46 @@ GA_DEV void find_group(args a, int group, block_shared *s) {
 GA_DEV void find_slots(args a, int64_t token, block_shared *s) {
   const int slot = thread_index();
   if (slot >= a->e.top_k) return;
-  const int key = expert_slot_key(&a->e, token * a->e.top_k + slot);
-  int rank = 0;
-  for (int j = 0; j < a->e.top_k; j++) rank += expert_slot_key(&a->e, token * a->e.top_k + j) < key;
-  s->slot_expert[slot] = a->e.experts[token * a->e.top_k + slot];
-  s->slot_at[rank] = slot;
-  s->slot_weight[slot] = expert_weight(&a->e, token * a->e.top_k + slot);
+  const int64_t first = token * a->e.top_k;
+  const int expert = a->e.experts[first + slot], matrix = expert_matrix(&a->e, expert),
+            key = expert_slot_key(&a->e, first + slot);
+  int rank = 0, before = 0, all = 0;
+  for (int j = 0; j < a->e.top_k; j++) {
+    if (expert_is_left_out(&a->e, first + j)) continue;
+    rank += expert_slot_key(&a->e, first + j) < key;
+    before += j < slot;
+    all++;
+  }
+  if (slot == 0) s->slots = all;
+  if (matrix < 0) return;
+  s->slot_number[before] = slot;
+  s->slot_expert[before] = expert;
+  s->slot_matrix[before] = matrix;
+  s->slot_at[rank] = before;
+  s->slot_weight[before] = expert_weight(&a->e, first + slot);
 }
 
 GA_DEV share find_share(args a, block_shared *s) {
   const int group = block_index() / a->shares, number = block_index() % a->shares;
-  share sh = {0, group, 1, 2, 0, 0, a->e.flags & EXPERT_GATED ? 2 : 1, 0, 0, 0, 0};
+  share sh = {0, 0, group, 1, 2, 0, 0, a->e.flags & EXPERT_GATED ? 2 : 1, 0, 0, 0, 0};
   if (is_for_token(a)) {
     find_slots(a, group, s);
     sh.first = group * a->e.top_k;
-    sh.count = sh.parts = a->e.top_k;
   } else if (a->e.flags & EXPERT_SORTED) {
     find_group(a, group, s);
   } else {
     sh.expert = a->e.experts[group];
   }
   block_sync();
+  if (is_for_token(a)) sh.count = sh.parts = s->slots;
   if (a->e.flags & EXPERT_SORTED) {
     sh.expert = s->found[0];
     sh.first = s->found[1];
     sh.count = s->found[2];
     while (sh.copies < 2 * sh.count) sh.copies *= 2;
   }
+  sh.matrix = expert_matrix(&a->e, sh.expert);
+  if (sh.matrix < 0 && !is_for_token(a)) sh.count = 0;
   sh.tile = (int)((int64_t)a->tiles * number / a->shares);
   sh.tiles = (int)((int64_t)a->tiles * (number + 1) / a->shares) - sh.tile;
   sh.n = sh.tiles * sh.parts * a->units;
@@ -163,10 +185,12 @@ GA_DEV int64_t row_slot(args a, const share *sh, int i) {
 /* --- X to shared memory --- */
 
 /* Four elements of the block's row i from column k on; zeros outside. */
-GA_DEV void get_row_x(args a, const share *sh, int i, int64_t k, float *x) {
+GA_DEV void get_row_x(args a, const share *sh, const block_shared *s, int i, int64_t k, float *x) {
   GA_UNROLL for (int e = 0; e < 4; e++) x[e] = 0;
   if (i >= sh->count || k >= a->e.k) return;
-  const int64_t row = a->e.form == EXPERT_IN ? row_slot(a, sh, i) / a->e.top_k : sh->first + i;
+  const int64_t row = a->e.form == EXPERT_IN ? row_slot(a, sh, i) / a->e.top_k
+                      : is_for_token(a)      ? sh->first + s->slot_number[i]
+                                             : sh->first + i;
   const float *from = (const float *)a->e.x + row * a->e.x_stride + k;
   if (k + 4 <= a->e.k && (uint64_t)from % 16 == 0)
     elem_get16_f32(x, from, 0);
@@ -180,7 +204,7 @@ GA_DEV int x_slot_bytes(args a) { return a->units * GROUPS * 128; }
 GA_DEV int sum_slot_bytes(args a) { return a->units * GROUPS * HALVES * 8; }
 
 /* AHEAD loads of a lane are under way at once. */
-GA_DEV void split_block_x(args a, const share *sh) {
+GA_DEV void split_block_x(args a, const share *sh, const block_shared *s) {
   enum { AHEAD = 4 };
   const bool apart = is_for_token(a);
   const int h = sh->copies / 2, per = a->units * UNIT_K / 4, rows = apart ? sh->count : h,
@@ -189,7 +213,7 @@ GA_DEV void split_block_x(args a, const share *sh) {
     float x[AHEAD][4];
     GA_UNROLL for (int b = 0; b < AHEAD; b++) {
       const int i = base + b * GA_P_THREADS + thread_index(), row = i / per;
-      get_row_x(a, sh, i < rows * per ? row : sh->count, 4 * (int64_t)(i - row * per), x[b]);
+      get_row_x(a, sh, s, i < rows * per ? row : sh->count, 4 * (int64_t)(i - row * per), x[b]);
     }
     GA_UNROLL for (int b = 0; b < AHEAD; b++) {
       const int i = base + b * GA_P_THREADS + thread_index(), row = i / per, v = i - row * per, group = v / 8,
@@ -217,10 +241,10 @@ GA_DEV void split_block_x(args a, const share *sh) {
 /* Returns where the units of part `part` (tile * parts + matrix or slot) of the block begin. */
 GA_DEV const uint8_t *units_at(args a, const share *sh, const block_shared *s, int part) {
   const int tile = part / sh->parts, which = part % sh->parts,
-            expert = is_for_token(a) ? s->slot_expert[which] : sh->expert;
+            matrix = is_for_token(a) ? s->slot_matrix[which] : sh->matrix;
   const void *w = a->e.flags & EXPERT_GATED && which == 0 ? a->e.w_gate : a->e.w;
   return (const uint8_t *)w +
-         ((int64_t)expert * (a->e.expert_rows / ROWS) + sh->tile + tile) * a->units * (int64_t)UNIT_BYTES;
+         ((int64_t)matrix * (a->e.expert_rows / ROWS) + sh->tile + tile) * a->units * (int64_t)UNIT_BYTES;
 }
 
 /* A warp's sum of what it has of a part goes to its set, and starts anew. */
@@ -264,7 +288,7 @@ GA_DEV void multiply_parts_of(args a, const share *sh, block_shared *s, bool two
       w = units_at(a, sh, s, ++next_part);     \
     }                                          \
   }
-  GA_UNROLL for (int d = 0; d < (DEPTH > 1 ? DEPTH - 1 : 1); d++) GA_LOAD(d) split_block_x(a, sh);
+  GA_UNROLL for (int d = 0; d < (DEPTH > 1 ? DEPTH - 1 : 1); d++) GA_LOAD(d) split_block_x(a, sh, s);
   block_sync();
   const bool apart = is_for_token(a);
   GA_ROLL for (int u = first; u < end;) {
@@ -327,7 +351,7 @@ GA_DEV void finish_token(args a, const share *sh, const block_shared *s) {
     const int64_t at = token * a->e.y_stride + first + row;
     if (first + row >= a->e.n) continue;
     float sum = a->e.flags & EXPERT_RESIDUAL ? elem_get_f32(a->e.residual, at) : 0;
-    for (int i = 0; i < a->e.top_k; i++) sum += lds_f1(sh->x + (uint32_t)(s->slot_at[i] * rows + row) * 4);
+    for (int i = 0; i < sh->parts; i++) sum += lds_f1(sh->x + (uint32_t)(s->slot_at[i] * rows + row) * 4);
     elem_put_f32(a->e.y, at, sum);
   }
 }
@@ -337,7 +361,10 @@ GA_KERNEL(GA_P_THREADS, 1) GA_KERNEL_ID(GA_GRID_CONST ga_kargs_expert_few a) {
   grid_launch_dependents();
   grid_dependency_wait();
   const share sh = find_share(&a, &s);
-  if (sh.count == 0) return;
+  if (sh.count == 0) {
+    if (is_for_token(&a)) finish_token(&a, &sh, &s); /* residual, or zeros */
+    return;
+  }
   if (sh.copies > COLS) /* code of its own: few rows are the usual case */
     multiply_parts_of(&a, &sh, &s, true);
   else

@@ -3,7 +3,7 @@
  * COMPUTES  Y of ga_expert_gemm (ga/experts.h), sums in f32
  * CONTRACT  w in its native layout; any number of tokens, n, k and strides
  * DATA      a warp takes one row of an expert's matrix, or one of each matrix of a gated IN, and one row of X, element
- *           by element: lanes along k
+ *           by element: lanes along k. Slots whose expert has no matrix are left out
  * WORK      IN: a warp takes a slot and a column; OUT: a token and a column, slot after slot in the order of experts
  * BUDGET    THREADS lanes; a block has THREADS / 32 neighbouring columns of a row
  */
@@ -26,9 +26,9 @@ enum { WARPS = GA_P_THREADS / 32, NO_SLOT = 0x7fffffff };
 
 typedef const ga_kargs_expert *args;
 
-/* Returns, to every lane, the products of row x_row of X with row col of an expert's matrix. */
-GA_DEV float native_dot(args a, const void *w, int expert, int64_t col, int64_t x_row) {
-  const int64_t of_w = (expert * a->expert_rows + col) * a->k, of_x = x_row * a->x_stride;
+/* Returns, to every lane, the products of row x_row of X with row col of a matrix. */
+GA_DEV float native_dot(args a, const void *w, int matrix, int64_t col, int64_t x_row) {
+  const int64_t of_w = (matrix * a->expert_rows + col) * a->k, of_x = x_row * a->x_stride;
   float sum = 0;
   for (int64_t i = thread_index() % 32; i < a->k; i += 32)
     sum = fmaf(quant_at(a->w_dtype, w, of_w + i), plain_get(a->x_dtype, a->x, of_x + i), sum);
@@ -37,12 +37,13 @@ GA_DEV float native_dot(args a, const void *w, int expert, int64_t col, int64_t 
 
 GA_DEV void write_slot(args a, int64_t slot, int64_t col) {
   const int64_t row = expert_slot_row(a, slot), token = slot / a->top_k;
-  const int expert = a->flags & EXPERT_SORTED ? expert_of_row(a, (int)row) : a->experts[slot];
+  const int expert = expert_of_slot(a, slot), matrix = expert_matrix(a, expert);
+  if (matrix < 0) return;
   const float weight = expert_weight(a, slot);
   float g = 0;
   if (a->flags & EXPERT_GATED)
-    g = expert_with_bias(a, a->bias_gate, expert, col, weight, native_dot(a, a->w_gate, expert, col, token));
-  const float u = expert_with_bias(a, a->bias, expert, col, weight, native_dot(a, a->w, expert, col, token));
+    g = expert_with_bias(a, a->bias_gate, expert, col, weight, native_dot(a, a->w_gate, matrix, col, token));
+  const float u = expert_with_bias(a, a->bias, expert, col, weight, native_dot(a, a->w, matrix, col, token));
   if (thread_index() % 32 == 0) plain_put(a->y_dtype, a->y, row * a->y_stride + col, expert_into_slot(a, g, u));
 }
 
@@ -68,9 +69,10 @@ GA_DEV void write_token(args a, int64_t token, int64_t col) {
   int last = -1, slot;
   while ((slot = next_slot(a, token, &last)) >= 0) {
     const int64_t of_all = token * a->top_k + slot, row = expert_slot_row(a, of_all);
-    const int expert = a->flags & EXPERT_SORTED ? expert_of_row(a, (int)row) : a->experts[of_all];
+    const int expert = expert_of_slot(a, of_all), matrix = expert_matrix(a, expert);
+    if (matrix < 0) continue;
     sum +=
-        expert_weight(a, of_all) * expert_with_bias(a, a->bias, expert, col, 1, native_dot(a, a->w, expert, col, row));
+        expert_weight(a, of_all) * expert_with_bias(a, a->bias, expert, col, 1, native_dot(a, a->w, matrix, col, row));
   }
   warp_sync(); /* all lanes have read the residual, which may be Y */
   if (thread_index() % 32 == 0) plain_put(a->y_dtype, a->y, at, sum);

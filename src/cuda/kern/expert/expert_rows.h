@@ -24,6 +24,19 @@ GA_DEV int expert_of_row(const ga_kargs_expert *a, int p) {
   return low;
 }
 
+/* Returns the matrix of an expert in the stacks; -1: it has none, and its slots are left out. */
+GA_DEV int expert_matrix(const ga_kargs_expert *a, int expert) { return a->matrices ? a->matrices[expert] : expert; }
+
+/* Returns the expert of a slot, whose index is among all tokens' slots. */
+GA_DEV int expert_of_slot(const ga_kargs_expert *a, int64_t slot) {
+  return a->flags & EXPERT_SORTED ? expert_of_row(a, a->place[slot]) : a->experts[slot];
+}
+
+/* Returns whether the results of a slot are left out. */
+GA_DEV bool expert_is_left_out(const ga_kargs_expert *a, int64_t slot) {
+  return a->matrices && a->matrices[expert_of_slot(a, slot)] < 0;
+}
+
 /* Returns a number by which a token's slots are ordered as their results are added: by expert, then by slot. `slot` is
  * the index among all tokens' slots. */
 GA_DEV int expert_slot_key(const ga_kargs_expert *a, int64_t slot) {

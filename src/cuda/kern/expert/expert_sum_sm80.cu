@@ -20,7 +20,7 @@ static_assert(GA_P_SMEM == 0, "no dynamic shared memory");
 
 enum { EACH = 4, COLS = EACH * GA_P_THREADS };
 
-/* The token's slots in the order in which they are added. */
+/* The token's slots in the order in which they are added. Those that are left out have row -1. */
 typedef struct {
   int row[EXPERT_MOST_SLOTS]; /* of results */
   float weight[EXPERT_MOST_SLOTS];
@@ -33,7 +33,7 @@ GA_DEV void rank_slots(const ga_kargs_expert *a, int64_t token, token_slots *s) 
   const int key = expert_slot_key(a, of_all);
   int rank = 0;
   for (int j = 0; j < a->top_k; j++) rank += expert_slot_key(a, token * a->top_k + j) < key;
-  s->row[rank] = (int)expert_slot_row(a, of_all);
+  s->row[rank] = expert_is_left_out(a, of_all) ? -1 : (int)expert_slot_row(a, of_all);
   s->weight[rank] = expert_weight(a, of_all);
 }
 
@@ -44,6 +44,7 @@ GA_DEV void add_four(const ga_kargs_expert *a, int64_t at, int64_t col, const to
     for (int e = 0; e < EACH; e++) sum[e] = plain_get(a->y_dtype, a->residual, at + e);
   for (int i = 0; i < a->top_k; i++) {
     float x[EACH];
+    if (s->row[i] < 0) continue;
     elem_get16_f32(x, a->results, s->row[i] * a->n + col);
     GA_UNROLL for (int e = 0; e < EACH; e++) sum[e] += s->weight[i] * x[e];
   }
@@ -52,7 +53,8 @@ GA_DEV void add_four(const ga_kargs_expert *a, int64_t at, int64_t col, const to
 
 GA_DEV void add_one(const ga_kargs_expert *a, int64_t at, int64_t col, const token_slots *s) {
   float sum = a->flags & EXPERT_RESIDUAL ? plain_get(a->y_dtype, a->residual, at) : 0;
-  for (int i = 0; i < a->top_k; i++) sum += s->weight[i] * a->results[s->row[i] * a->n + col];
+  for (int i = 0; i < a->top_k; i++)
+    if (s->row[i] >= 0) sum += s->weight[i] * a->results[s->row[i] * a->n + col];
   plain_put(a->y_dtype, a->y, at, sum);
 }
 

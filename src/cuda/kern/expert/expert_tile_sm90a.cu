@@ -88,7 +88,10 @@ GA_DEV bool is_gated(args a) { return a->e.flags & EXPERT_GATED; }
 GA_DEV int tiles_before(uint32_t sb, int expert) {
   return (int)float_bits(lds_f1(sb + OFF_FIRST + 4 * (uint32_t)expert));
 }
-GA_DEV int expert_tiles(args a, int expert) { return (a->e.offsets[expert + 1] - a->e.offsets[expert] + BN - 1) / BN; }
+GA_DEV int expert_tiles(args a, int expert) {
+  if (expert_matrix(&a->e, expert) < 0) return 0;
+  return (a->e.offsets[expert + 1] - a->e.offsets[expert] + BN - 1) / BN;
+}
 
 /* Writes how many tiles of X lower experts have, for each expert and for all. The first warp does. */
 GA_DEV void count_tiles(args a, uint32_t sb) {
@@ -111,7 +114,7 @@ GA_DEV void count_tiles(args a, uint32_t sb) {
 
 /* A tile: BN sorted rows from `row` on, of which `rows` are the expert's, by tile of Y `w_tile`. */
 typedef struct {
-  int expert, row, rows, w_tile;
+  int expert, matrix, row, rows, w_tile;
 } place;
 
 GA_DEV int all_items(args a, uint32_t sb) { return tiles_before(sb, a->e.n_experts) * a->w_tiles; }
@@ -128,7 +131,7 @@ GA_DEV place item_place(args a, uint32_t sb, int item) {
   }
   const int first = tiles_before(sb, low), count = tiles_before(sb, low + 1) - first, at = item - first * a->w_tiles;
   const int begin = a->e.offsets[low] + at % count * BN, left = a->e.offsets[low + 1] - begin;
-  const place p = {low, begin, left < BN ? left : BN, at / count};
+  const place p = {low, expert_matrix(&a->e, low), begin, left < BN ? left : BN, at / count};
   return p;
 }
 
@@ -144,7 +147,7 @@ GA_DEV int first_tile(args a, const place *p, int set) {
 /* Starts the copies of unit `unit` of a set. In the place of tiles after the last one, the last is copied again;
  * products with it are not used. */
 GA_DEV void copy_set(args a, uint32_t to, uint32_t full, const place *p, int set, int unit) {
-  const int64_t row = (int64_t)a->units * UNIT_BYTES, stack = p->expert * (a->e.expert_rows / ROWS);
+  const int64_t row = (int64_t)a->units * UNIT_BYTES, stack = p->matrix * (a->e.expert_rows / ROWS);
   const uint8_t *w = (const uint8_t *)(is_gated(a) && set == 0 ? a->e.w_gate : a->e.w) + (int64_t)unit * UNIT_BYTES;
   GA_ROLL for (int r = 0; r < TILES; r++) {
     const int tile = first_tile(a, p, set) + r;

@@ -2,7 +2,7 @@
  * COMPUTES  sorted rows of X in bf16, zeros from k to width; each 16 columns in the order of packed weights on tensor
  *           cores: place 8h + 2q + e has column 4q + 2h + e (cuda/kern/gemm/packed.h)
  * CONTRACT  SORTED; x f32. IN: out row p is the row of the token whose slot is sorted row p; OUT: row p itself. out
- *           [tokens * top_k, width], width a multiple of 64
+ *           [tokens * top_k, width], width a multiple of 64. OUT: zeros for slots that are left out
  * WORK      a thread has 16 columns of a row, round-robin
  * BUDGET    THREADS lanes
  */
@@ -42,7 +42,11 @@ GA_KERNEL(GA_P_THREADS, 4) GA_KERNEL_ID(GA_GRID_CONST ga_kargs_expert_x a) {
     const int64_t p = i / across, col = i % across * EACH, row = a.e.form == EXPERT_IN ? a.e.order[p] / a.e.top_k : p;
     float x[EACH];
     uint32_t w[8];
-    get_columns(&a.e, (const float *)a.e.x + row * a.e.x_stride, col, x);
+    const bool is_there = a.e.form == EXPERT_IN || !a.e.matrices || a.e.matrices[expert_of_row(&a.e, (int)p)] >= 0;
+    if (is_there)
+      get_columns(&a.e, (const float *)a.e.x + row * a.e.x_stride, col, x);
+    else GA_UNROLL
+      for (int e = 0; e < EACH; e++) x[e] = 0;
     GA_UNROLL for (int h = 0; h < 2; h++) GA_UNROLL for (int q = 0; q < 4; q++) w[4 * h + q] =
         pack_bf16(x[4 * q + 2 * h], x[4 * q + 2 * h + 1]);
     uint16_t *to = (uint16_t *)a.out + p * a.width + col;
