@@ -36,13 +36,16 @@ double cuda_mla_us(const ga_mla_desc *d, const cuda_mla_cut *c, int64_t rows, do
   return ga_work_us(&work, caps);
 }
 
+/* align 1: of an element. */
 static ga_status check_mla_io(ga_stream *stream, const ga_kernel *k, const ga_mla_desc *d, const ga_mla_io *a,
                               size_t align) {
-  GA_REQUIRE(a->q_tokens >= 1, GA_ERR_ARG, "%s: q_tokens is %lld; must be the number of tokens in q and o, at least 1",
-             k->id, (long long)a->q_tokens);
-  GA_TRY(cuda_check_pointer(stream, k, "q", a->q, (size_t)ga_dtype_info((ga_dtype)d->q_dtype)->block_bytes));
-  GA_TRY(cuda_check_pointer(stream, k, "cache", a->cache, align));
-  GA_TRY(cuda_check_pointer(stream, k, "o", a->o, (size_t)ga_dtype_info((ga_dtype)d->o_dtype)->block_bytes));
+  const int32_t types[3] = {d->q_dtype, d->kv_dtype, d->o_dtype};
+  const char *const names[3] = {"q", "cache", "o"};
+  const void *const tensors[3] = {a->q, a->cache, a->o};
+  for (int i = 0; i < 3; i++) {
+    const size_t own = (size_t)ga_dtype_info((ga_dtype)types[i])->block_bytes;
+    GA_TRY(cuda_check_pointer(stream, k, names[i], tensors[i], align > own ? align : own));
+  }
   GA_TRY(cuda_check_pointer(stream, k, "lse", a->lse, sizeof(float)));
   GA_TRY(cuda_check_pointer(stream, k, "q_start", a->q_start, sizeof(int32_t)));
   GA_TRY(cuda_check_pointer(stream, k, "kv_len", a->kv_len, sizeof(int32_t)));
@@ -53,7 +56,7 @@ ga_status cuda_mla_enqueue(const ga_kernel *k, const ga_mla_desc *d, const ga_ml
                            size_t align, void *workspace, ga_stream *stream) {
   const cuda_variant *v = k->impl;
   const int64_t blocks = c->units * c->splits;
-  if (blocks == 0) return GA_OK;
+  if (blocks == 0 || a->q_tokens == 0) return GA_OK;
   GA_TRY(check_mla_io(stream, k, d, a, align));
   GA_REQUIRE(blocks <= INT32_MAX, GA_ERR_SHAPE, "%s: %lld blocks of work; at most 2^31 - 1 are allowed", k->id,
              (long long)blocks);

@@ -8,8 +8,9 @@
 /* Parameters of a row. */
 typedef struct cuda_mla_variant {
   cuda_variant base;
-  int32_t rows; /* Packed rows of a tile. */
-  int32_t keys; /* Cached tokens of a step. */
+  int32_t rows;  /* Packed rows of a tile. */
+  int32_t keys;  /* Cached tokens of a step. */
+  int32_t parts; /* Numbers of the cache's type whose sum is an element of Q, or a weight. */
 } cuda_mla_variant;
 
 /* How a call is divided: a unit has a tile of packed rows of one sequence, and `splits` blocks share its keys. */
@@ -35,8 +36,22 @@ uint64_t cuda_mla_partial_bytes(const ga_mla_desc *d, const cuda_mla_cut *c, int
  * `products` products of 16-bit types each, and read them. */
 double cuda_mla_us(const ga_mla_desc *d, const cuda_mla_cut *c, int64_t rows, double products, const ga_caps *caps);
 
-/* Checks pointers, and enqueues one launch of units * splits blocks. `align` is the alignment of the cache in bytes. */
+/* Checks pointers, and enqueues one launch of units * splits blocks. q, cache and o
+ * are aligned to elements, and at least to `align` bytes. */
 GA_NODISCARD ga_status cuda_mla_enqueue(const ga_kernel *k, const ga_mla_desc *d, const ga_mla_io *a,
                                         const cuda_mla_cut *c, size_t align, void *workspace, ga_stream *stream);
+
+const char *cuda_mla_store_ok(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
+ga_status cuda_mla_store(const ga_kernel *kernel, const void *desc, const void *io, void *workspace, ga_stream *stream);
+
+const char *cuda_mla_mma_ok(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
+double cuda_mla_mma_cost(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
+uint64_t cuda_mla_mma_workspace(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
+ga_status cuda_mla_mma(const ga_kernel *kernel, const void *desc, const void *io, void *workspace, ga_stream *stream);
+
+const char *cuda_mla_simt_ok(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
+double cuda_mla_simt_cost(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
+uint64_t cuda_mla_simt_workspace(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
+ga_status cuda_mla_simt(const ga_kernel *kernel, const void *desc, const void *io, void *workspace, ga_stream *stream);
 
 #endif

@@ -63,6 +63,11 @@ GA_DEV mla_quad mla_merge_quad(const ga_kargs_mla *a, const float *at, int64_t s
   return sum;
 }
 
+/* Returns the log-sum-exp of a row, natural log: -infinity if it has seen no token. */
+GA_DEV float mla_lse(float m, float l) {
+  return m == GA_NEG_INFINITY && l == 0 ? GA_NEG_INFINITY : fmaf(m, 0.693147181f /* ln 2 */, logf(l));
+}
+
 /* Writes n columns from column c on of packed row r of O, and for c = 0 its log-sum-exp. o is unnormalised. */
 GA_DEV void mla_finish(const ga_kargs_mla *a, const mla_unit *u, int r, int c, int n, float m, float l,
                        const float *o) {
