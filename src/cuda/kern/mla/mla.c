@@ -3,7 +3,6 @@
 #include "base/mem.h"
 #include "base/status.h"
 #include "core/cost.h"
-#include "cuda/kern/mla/mla_args.h"
 
 #define COUNTERS ((int64_t)(CUDA_COUNTER_BYTES / sizeof(int32_t)))
 
@@ -37,8 +36,8 @@ double cuda_mla_us(const ga_mla_desc *d, const cuda_mla_cut *c, int64_t rows, do
 }
 
 /* align 1: of an element. */
-static ga_status check_mla_io(ga_stream *stream, const ga_kernel *k, const ga_mla_desc *d, const ga_mla_io *a,
-                              size_t align) {
+ga_status cuda_mla_check_io(ga_stream *stream, const ga_kernel *k, const ga_mla_desc *d, const ga_mla_io *a,
+                            size_t align) {
   const int32_t types[3] = {d->q_dtype, d->kv_dtype, d->o_dtype};
   const char *const names[3] = {"q", "cache", "o"};
   const void *const tensors[3] = {a->q, a->cache, a->o};
@@ -52,39 +51,44 @@ static ga_status check_mla_io(ga_stream *stream, const ga_kernel *k, const ga_ml
   return cuda_check_pointer(stream, k, "page_table", a->page_table, sizeof(int32_t));
 }
 
+ga_kargs_mla cuda_mla_kargs(const ga_mla_desc *d, const ga_mla_io *a, const cuda_mla_cut *c, void *workspace,
+                            ga_stream *stream) {
+  return (ga_kargs_mla){.q = a->q,
+                        .cache = a->cache,
+                        .o = a->o,
+                        .lse = d->flags & GA_MLA_LSE ? a->lse : NULL,
+                        .q_start = a->q_start,
+                        .kv_len = a->kv_len,
+                        .page_table = a->page_table,
+                        .partial = workspace,
+                        .counter = (int32_t *)(uintptr_t)cuda_counters_of(stream),
+                        .q_token = d->q_stride,
+                        .o_token = d->o_stride,
+                        .lse_stride = d->lse_stride,
+                        .page_stride = a->page_table_stride,
+                        .tokens = a->q_tokens,
+                        .q_heads = d->q_heads,
+                        .head_dim = d->head_dim,
+                        .v_dim = d->v_dim,
+                        .row_bytes = d->head_dim * ga_dtype_info((ga_dtype)d->kv_dtype)->block_bytes,
+                        .page_size = d->page_size,
+                        .q_dtype = d->q_dtype,
+                        .o_dtype = d->o_dtype,
+                        .query_rows = (int32_t)c->query_rows,
+                        .tiles = (int32_t)c->tiles,
+                        .splits = (int32_t)c->splits,
+                        .scale = d->scale};
+}
+
 ga_status cuda_mla_enqueue(const ga_kernel *k, const ga_mla_desc *d, const ga_mla_io *a, const cuda_mla_cut *c,
                            size_t align, void *workspace, ga_stream *stream) {
   const cuda_variant *v = k->impl;
   const int64_t blocks = c->units * c->splits;
   if (blocks == 0 || a->q_tokens == 0) return GA_OK;
-  GA_TRY(check_mla_io(stream, k, d, a, align));
+  GA_TRY(cuda_mla_check_io(stream, k, d, a, align));
   GA_REQUIRE(blocks <= INT32_MAX, GA_ERR_SHAPE, "%s: %lld blocks of work; at most 2^31 - 1 are allowed", k->id,
              (long long)blocks);
-  const ga_kargs_mla args = {.q = a->q,
-                             .cache = a->cache,
-                             .o = a->o,
-                             .lse = d->flags & GA_MLA_LSE ? a->lse : NULL,
-                             .q_start = a->q_start,
-                             .kv_len = a->kv_len,
-                             .page_table = a->page_table,
-                             .partial = workspace,
-                             .counter = (int32_t *)(uintptr_t)cuda_counters_of(stream),
-                             .q_token = d->q_stride,
-                             .o_token = d->o_stride,
-                             .lse_stride = d->lse_stride,
-                             .page_stride = a->page_table_stride,
-                             .tokens = a->q_tokens,
-                             .q_heads = d->q_heads,
-                             .head_dim = d->head_dim,
-                             .v_dim = d->v_dim,
-                             .row_bytes = d->head_dim * ga_dtype_info((ga_dtype)d->kv_dtype)->block_bytes,
-                             .page_size = d->page_size,
-                             .q_dtype = d->q_dtype,
-                             .o_dtype = d->o_dtype,
-                             .query_rows = (int32_t)c->query_rows,
-                             .tiles = (int32_t)c->tiles,
-                             .splits = (int32_t)c->splits,
-                             .scale = d->scale};
+  const ga_kargs_mla args = cuda_mla_kargs(d, a, c, workspace, stream);
   const cuda_launch l = {.grid = {(uint32_t)blocks, 1, 1},
                          .block = {v->threads, 1, 1},
                          .shared_bytes = v->shared_bytes,

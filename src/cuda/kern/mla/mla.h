@@ -2,6 +2,7 @@
 #ifndef GA_CUDA_KERN_MLA_MLA_H
 #define GA_CUDA_KERN_MLA_MLA_H
 
+#include "cuda/kern/mla/mla_args.h"
 #include "cuda/rt/cuda.h"
 #include "ga/mla.h"
 
@@ -36,6 +37,12 @@ uint64_t cuda_mla_partial_bytes(const ga_mla_desc *d, const cuda_mla_cut *c, int
  * `products` products of 16-bit types each, and read them. */
 double cuda_mla_us(const ga_mla_desc *d, const cuda_mla_cut *c, int64_t rows, double products, const ga_caps *caps);
 
+/* Checks the pointers of a call. q, cache and o are aligned to elements, and at least to `align` bytes. */
+GA_NODISCARD ga_status cuda_mla_check_io(ga_stream *stream, const ga_kernel *k, const ga_mla_desc *d,
+                                         const ga_mla_io *a, size_t align);
+/* Returns the arguments of a launch. */
+ga_kargs_mla cuda_mla_kargs(const ga_mla_desc *d, const ga_mla_io *a, const cuda_mla_cut *c, void *workspace,
+                            ga_stream *stream);
 /* Checks pointers, and enqueues one launch of units * splits blocks. q, cache and o
  * are aligned to elements, and at least to `align` bytes. */
 GA_NODISCARD ga_status cuda_mla_enqueue(const ga_kernel *k, const ga_mla_desc *d, const ga_mla_io *a,
