@@ -63,7 +63,7 @@ ga_status cuda_mla_decode(const ga_kernel *k, const void *desc, const void *io, 
   const cuda_variant *v = k->impl;
   const cuda_mla_cut c = cut_decode(d, &stream->device->caps);
   const int64_t blocks = c.units * c.splits;
-  if (blocks == 0) return GA_OK;
+  if (blocks == 0 || a->q_tokens == 0) return GA_OK;
   GA_TRY(cuda_mla_check_io(stream, k, d, a, ALIGN_BYTES));
   GA_TRY(cuda_check_pointer(stream, k, "q", a->q, ALIGN_BYTES));
   GA_TRY(cuda_check_pointer(stream, k, "o", a->o, ALIGN_BYTES));

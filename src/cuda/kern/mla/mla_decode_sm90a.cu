@@ -100,6 +100,8 @@ typedef const ga_kargs_mla_decode *args;
 GA_DEV uint32_t bar_at(uint32_t sb, int i, int which) {
   return sb + OFF_BAR + ring_stage((uint32_t)i, STAGES) * BARS + (uint32_t)which;
 }
+/* Returns the part of an address that descriptors have: in a cluster, the block's rank stands above it. */
+GA_DEV uint32_t in_block(uint32_t address) { return address & 0x3ffff; }
 GA_DEV uint32_t stage_at(uint32_t sb, int i) { return sb + ring_stage((uint32_t)i, STAGES) * STAGE; }
 GA_DEV uint32_t factors_at(uint32_t sb, int i) { return sb + OFF_F + ring_stage((uint32_t)i, STAGES) * (ROWS * 4); }
 /* Waits for the phase of a barrier that belongs to block i. */
@@ -227,7 +229,7 @@ GA_DEV uint32_t last_chunk(uint32_t sb, uint32_t row, uint32_t chunk) {
   return sb + OFF_LAST + row * 32 + ((chunk ^ (row >> 2 & 1)) << 4);
 }
 GA_DEV uint64_t last_desc(uint32_t sb) {
-  return (uint64_t)((sb + OFF_LAST) >> 4 | 1u << 16) | (uint64_t)(3u << 30 | 256 >> 4) << 32;
+  return (uint64_t)(in_block(sb + OFF_LAST) >> 4 | 1u << 16) | (uint64_t)(3u << 30 | 256 >> 4) << 32;
 }
 
 /* Loads the columns of Q that go to shared memory. Returns those of the chunk before that stay in registers, in q. */
@@ -266,7 +268,7 @@ GA_DEV void load_queries(args a, uint32_t sb, const mla_unit *u, uint32_t *q) {
 
 /* Computes the scores of block i. */
 GA_DEV void score_block(uint32_t sb, int i, const uint32_t *q, float *x) {
-  const uint32_t k = desc_k_major(stage_at(sb, i)), rotated = desc_k_major(sb + OFF_Q);
+  const uint32_t k = desc_k_major(in_block(stage_at(sb, i))), rotated = desc_k_major(in_block(sb + OFF_Q));
   wait_for(sb, i, BAR_V);
   wait_for(sb, i, BAR_V + 8);
   wait_for(sb, i, BAR_R);
@@ -362,8 +364,8 @@ GA_DEV void weigh_blocks(args a, uint32_t sb, const work *w) {
 
 /* Adds weights times V of block i to this warpgroup's half of O. */
 GA_DEV void add_block(uint32_t sb, int i, bool is_last, int half, float *o) {
-  const uint32_t v = desc_n_major(stage_at(sb, i) + (uint32_t)(half * HALF), PANEL),
-                 weights = desc_k_major(stage_at(sb, i) + ROTATED),
+  const uint32_t v = desc_n_major(in_block(stage_at(sb, i)) + (uint32_t)(half * HALF), PANEL),
+                 weights = desc_k_major(in_block(stage_at(sb, i)) + ROTATED),
                  at = factors_at(sb, i) + (uint32_t)(thread_index() % 128 / 32 * 16 + thread_index() % 32 / 4) * 4;
   wait_for(sb, i, BAR_P);
   const float f[2] = {lds_f1(at), lds_f1(at + 32)};
