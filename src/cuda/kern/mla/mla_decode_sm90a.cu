@@ -87,7 +87,7 @@ enum {
   OFF_BAR = OFF_F + STAGES * ROWS * 4 /* of each stage: BAR_* */
 };
 static_assert(OFF_BAR + STAGES * BARS == GA_P_SMEM, "the row's shared memory");
-static_assert(8 * GROUPS * GROUP_BYTES <= OFF_Q, "O over the stages of V");
+static_assert(LANES / 32 * GROUPS * GROUP_BYTES <= OFF_Q, "O over the stages of V");
 #define SCORE        GA_CAT3(wgmma_m64n64k16_, GA_P_KV, _rs)
 #define SCORE_SHARED GA_CAT3(wgmma_m64n64k16_, GA_P_KV, _ss)
 #define VALUE        GA_CAT3(wgmma_m64n256k16_, GA_P_KV, _sst)
@@ -281,7 +281,7 @@ GA_DEV void score_block(uint32_t sb, int i, const uint32_t *q, float *x) {
   wgmma_commit();
   wgmma_wait(0);
   pin_f32(x, KEYS / 2);
-  if (GA_P_TURNS && thread_index() % 128 == 0) mbar_arrive(bar_at(sb, i, BAR_TURN));
+  if (GA_P_TURNS % 2 && thread_index() % 128 == 0) mbar_arrive(bar_at(sb, i, BAR_TURN));
 }
 
 /* Thread of a warpgroup, and the first of a lane's two rows. Read again where they are used, for want of registers. */
@@ -371,7 +371,7 @@ GA_DEV void add_block(uint32_t sb, int i, bool is_last, int half, float *o) {
   const float f[2] = {lds_f1(at), lds_f1(at + 32)};
   if (warp_any(i > 0 && (f[0] != 1.0f || f[1] != 1.0f))) tile_scale_rows(o, HALF_COLS, f);
   wait_for(sb, i, BAR_V + 8 * half);
-  if (GA_P_TURNS && !is_last) wait_for(sb, i + 1, BAR_TURN);
+  if (GA_P_TURNS % 2 && !is_last) wait_for(sb, i + 1, BAR_TURN);
   wgmma_fence();
   GA_UNROLL for (int j = 0; j < KEYS / 16; j++)
       VALUE(o, desc(weights + (uint32_t)(2 * j)), desc(v + (uint32_t)(16 * PANEL_ROW_BYTES / 16 * j)), 1);
@@ -447,6 +447,12 @@ GA_DEV void store_rows(args a, const places *p, int group, const float *x, const
   }
 }
 
+/* Returns 1 / sum, within half an ulp: one token's O is the token's V. 0 for a row that has seen nothing. */
+GA_DEV float factor_of(float sum) {
+  const float r = rcp(sum);
+  return sum == 0.0f ? 0.0f : fmaf(r, fmaf(-sum, r, 1.0f), r);
+}
+
 /* Maxima and sums of this lane's rows over the splits: the splits' weights, and the factors of sums. Writes the
  * log-sum-exp. */
 GA_DEV void merge_rows(uint32_t sb, int parts, const places *p, bool writes, float (*weight)[2], float *factor) {
@@ -468,7 +474,7 @@ GA_DEV void merge_rows(uint32_t sb, int parts, const places *p, bool writes, flo
       sum[h] = s < parts ? fmaf(own, weight[s][h], sum[h]) : sum[h];
       weight[s][h] = own;
     }
-    factor[h] = sum[h] == 0.0f ? 0.0f : rcp(sum[h]);
+    factor[h] = factor_of(sum[h]);
     if (writes && p->lse[h]) stg_f32(p->lse[h], sum[h] == 0.0f ? GA_NEG_INF : (top[h] + lg2(sum[h])) * 0.693147181f);
   }
 }
@@ -521,7 +527,7 @@ GA_DEV void write_results(args a, uint32_t sb, const work *w, int half, const fl
   GA_UNROLL for (int h = 0; h < 2; h++) {
     float ml[2];
     lds_f2(ml, at + (uint32_t)(8 * h * ML_BYTES));
-    factor[h] = ml[1] == 0.0f ? 0.0f : rcp(ml[1]);
+    factor[h] = factor_of(ml[1]);
     if (p.lse[h]) stg_f32(p.lse[h], ml[1] == 0.0f ? GA_NEG_INF : (ml[0] + lg2(ml[1])) * 0.693147181f);
   }
   GA_UNROLL for (int g = 0; g < GROUPS; g++) store_rows(a, &p, g, o + 16 * g, factor);
@@ -552,12 +558,13 @@ GA_KERNEL(LANES, 1) GA_KERNEL_ID(GA_GRID_CONST ga_kargs_mla_decode a) {
   const work w = own_work(&a);
   block_sync();
   if (w.u.n <= 0) return; /* all blocks of the cluster */
-  if (wg < 2) {
+  if (wg != (GA_P_TURNS / 2 ? 0 : 2)) {
+    const int half = wg - GA_P_TURNS / 2;
     float o[HALF_COLS / 2];
     setmaxnreg_dec(160);
-    add_blocks(&a, sb, &w, wg, o);
+    add_blocks(&a, sb, &w, half, o);
     block_sync();
-    write_results(&a, sb, &w, wg, o);
+    write_results(&a, sb, &w, half, o);
     return;
   }
   setmaxnreg_inc(184);
