@@ -11,7 +11,8 @@ typedef struct {
   ga_kargs_mla m;
   int32_t box_rows; /* Rows of a box: 8 to 64, all of one page. */
   float scale;      /* The absolute value of m.scale, times log2 e: to logits in log2 units. */
-  int32_t reserved[14];
+  int32_t cluster;  /* Number of blocks of a cluster: 1, 2, 4 or 8; m.splits is a multiple. */
+  int32_t reserved[13];
 } ga_kargs_mla_decode;
 
 GA_KARGS_ASSERT(sizeof(ga_kargs_mla_decode) == 512);

@@ -6,6 +6,7 @@
 
 const char *cuda_mla_decode_ok(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
 double cuda_mla_decode_cost(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
+uint64_t cuda_mla_decode_workspace(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
 ga_status cuda_mla_decode(const ga_kernel *kernel, const void *desc, const void *io, void *workspace,
                           ga_stream *stream);
 
