@@ -84,8 +84,6 @@ ga_status cuda_mla_decode(const ga_kernel *k, const void *desc, const void *io, 
   const int64_t blocks = x.c.units * x.c.splits;
   if (blocks == 0 || a->q_tokens == 0) return GA_OK;
   GA_TRY(cuda_mla_check_io(stream, k, d, a, ALIGN_BYTES));
-  GA_TRY(cuda_check_pointer(stream, k, "q", a->q, ALIGN_BYTES));
-  GA_TRY(cuda_check_pointer(stream, k, "o", a->o, ALIGN_BYTES));
   GA_REQUIRE(blocks <= INT32_MAX, GA_ERR_SHAPE, "%s: %lld blocks of work; at most 2^31 - 1 are allowed", k->id,
              (long long)blocks);
   const uint32_t rows = (uint32_t)ga_min_i64(d->page_size, KEYS);
