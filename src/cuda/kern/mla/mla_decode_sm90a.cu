@@ -70,6 +70,7 @@ enum {
   ROTATED = 2 * HALF, /* of a stage, with both halves of V: the rotated parts, and later P */
   STAGE = ROTATED + PANEL,
   MOST_CLUSTER = 8,
+  LOADS = 5, /* chunks of 32 columns of f32 queries under way */
   GROUPS = HALF_COLS / 32, /* of 32 columns, of a warpgroup */
   GROUP_BYTES = 4 * 512,   /* of a warp */
   ML_BYTES = 16,           /* of a row: its maximum and sum, and room to load 16 bytes */
@@ -262,7 +263,7 @@ GA_DEV void load_queries(args a, uint32_t sb, const mla_unit *u, uint32_t *q) {
   } else {
     GA_UNROLL for (int i = 0; i < REG_STEPS / 2; i++) {
       load_chunk(at, i, dtype, q + 8 * i);
-      pin_u32(q + 8 * i, 8);
+      if (i % LOADS == LOADS - 1) pin_u32(q + 8 * (i + 1 - LOADS), 8 * LOADS); /* more at once would take registers */
     }
     load_shared_queries(at, sb, dtype, flip, q + 4 * (REG_STEPS - 1));
   }
