@@ -41,7 +41,7 @@ typedef struct decode_cut {
  * of blocks fit on all multiprocessors, clusters of eight on three quarters of them. These pay where a unit has many
  * splits: partial results of its clusters go through memory, and their sum is shared by the blocks of a cluster. */
 static decode_cut cut_decode(const ga_mla_desc *d, const ga_caps *caps) {
-  decode_cut x = {.c = cuda_mla_cut_of(d, ROWS, ROWS, caps->sms, 2 * KEYS), .cluster = 1};
+  decode_cut x = {.c = cuda_mla_cut_of(d, ROWS, 1, caps->sms, 2 * KEYS), .cluster = 1};
   const int64_t splits = x.c.splits;
   if (splits < 2) return x;
   x.cluster = splits >= MANY_SPLITS ? MOST_CLUSTER : 2;

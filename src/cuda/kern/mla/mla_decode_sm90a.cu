@@ -1,10 +1,10 @@
 /* KERNEL    mla_decode, sm90a: absorbed latent attention over pages of 16-bit rows of 512 + 64 elements, on wgmma
  * COMPUTES  O = softmax(scale Q C^T) V, V the first 512 elements of a row of C; log-sum-exp of each row
  * CONTRACT  head_dim 576, v_dim 512; C f16 or bf16; Q and O f32, f16, bf16, with tokens at multiples of 16 bytes; pages of
- *           8, 16, 32 or a multiple of 64 tokens. Q and weights are rounded to the type of C; sums in f32. A tile has
- *           rows of one query (query_rows is a multiple of 64), so that all rows see the same tokens. Lengths are read on
- *           the device. Rows of C after the last one that is seen are not used: their part of V is cleared
- * WORK      a unit is 64 heads of a query. Its `splits` blocks (1, 2, 4, 8) form a cluster and share the keys, in blocks
+ *           8, 16, 32 or a multiple of 64 tokens. Q and weights are rounded to the type of C; sums in f32. Lengths are
+ *           read on the device. Tokens reach no row that does not see them: weights are zero, and so are elements of V
+ *           that are not finite, if another row of the tile sees them; these are added to that row in the end
+ * WORK      a unit is 64 packed rows of a sequence. Its `splits` blocks (1, 2, 4, 8) form a cluster and share the keys, in blocks
  *           of 64. Warpgroups 0 and 1 have 256 columns of O each and copy their halves of V; the first one copies the
  *           rotated parts, too. Warpgroup 2 has scores and weights, with Q in registers. While the weights of block
  *           i + 1 are computed, block i is multiplied
@@ -70,7 +70,7 @@ enum {
   ROTATED = 2 * HALF, /* of a stage, with both halves of V: the rotated parts, and later P */
   STAGE = ROTATED + PANEL,
   MOST_CLUSTER = 8,
-  LOADS = 5, /* chunks of 32 columns of f32 queries under way */
+  LOADS = 5,               /* chunks of 32 columns of f32 queries under way */
   GROUPS = HALF_COLS / 32, /* of 32 columns, of a warpgroup */
   GROUP_BYTES = 4 * 512,   /* of a warp */
   ML_BYTES = 16,           /* of a row: its maximum and sum, and room to load 16 bytes */
@@ -85,9 +85,10 @@ enum {
   OFF_ML = OFF_Q,           /* after the last product with Q */
   OFF_LAST = OFF_Q + PANEL, /* the last 16 columns of Q's latent part, rows of 32 bytes */
   OFF_F = OFF_LAST + ROWS * 32,
-  OFF_BAR = OFF_F + STAGES * ROWS * 4 /* of each stage: BAR_* */
+  OFF_BAR = OFF_F + STAGES * ROWS * 4, /* of each stage: BAR_* */
+  OFF_FLAG = OFF_BAR + STAGES * BARS   /* not 0: cut_block has found elements that are not finite */
 };
-static_assert(OFF_BAR + STAGES * BARS == GA_P_SMEM, "the row's shared memory");
+static_assert(OFF_FLAG + 16 == GA_P_SMEM, "the row's shared memory");
 static_assert(LANES / 32 * GROUPS * GROUP_BYTES <= OFF_Q, "O over the stages of V");
 #define SCORE        GA_CAT3(wgmma_m64n64k16_, GA_P_KV, _rs)
 #define SCORE_SHARED GA_CAT3(wgmma_m64n64k16_, GA_P_KV, _ss)
@@ -97,6 +98,11 @@ static_assert(LANES / 32 * GROUPS * GROUP_BYTES <= OFF_Q, "O over the stages of 
 
 typedef const ga_kargs_mla_decode *args;
 
+/* Returns whether the low 16 bits are a finite number of the cache's type. */
+GA_DEV bool is_finite(uint32_t x) {
+  const uint32_t exponent = KV_TYPE == (int)T_F16 ? 0x7c00 : 0x7f80;
+  return (x & exponent) != exponent;
+}
 /* Returns the address of a barrier of block i's stage. */
 GA_DEV uint32_t bar_at(uint32_t sb, int i, int which) {
   return sb + OFF_BAR + ring_stage((uint32_t)i, STAGES) * BARS + (uint32_t)which;
@@ -115,6 +121,7 @@ GA_DEV void wait_for(uint32_t sb, int i, int which) {
 typedef struct {
   mla_unit u;
   int first, n, cluster, rank, clusters, parts;
+  int all; /* tokens that all rows of the tile see */
 } work;
 
 GA_DEV work own_work(args a) {
@@ -123,6 +130,8 @@ GA_DEV work own_work(args a) {
   w.u = mla_unit_of(&a->m, block_index() / a->m.splits, ROWS);
   const mla_share s = mla_share_of(&a->m, &w.u, split, KEYS);
   w.first = s.first;
+  w.all = mla_seen_by(&a->m, &w.u, 0);
+  if (w.all > w.u.to) w.all = w.u.to;
   w.n = split < s.parts && s.last > s.first ? (s.last - s.first + KEYS - 1) / KEYS : 0;
   w.cluster = split / a->cluster;
   w.rank = split % a->cluster;
@@ -294,14 +303,38 @@ GA_DEV void score_block(uint32_t sb, int i, const uint32_t *q, float *x) {
 GA_DEV uint32_t own_thread(void) { return (uint32_t)thread_index_anew() % 128; }
 GA_DEV uint32_t row_of(uint32_t thread) { return thread / 32 * 16 + thread % 32 / 4; }
 
-/* Removes tokens from `seen` on from the last block: their scores become -infinity, their V zero. */
-GA_DEV void cut_block(uint32_t sb, int i, int seen, float *x) {
-  const uint32_t thread = own_thread(),
-                 v = stage_at(sb, i) + thread % 64 / 8 * PANEL + thread / 64 * PANEL_ROW_BYTES + thread % 8 * 16;
-  tile_mask_above(x, KEYS, seen - 1, seen - 1, (int)(thread % 4 * 2));
+/* Clears V of tokens [from, end) of a block, or only what is not finite there. Returns whether something was not. A thread
+ * has 8 elements of every other token. */
+GA_DEV bool clear_values(uint32_t stage, int from, int end, bool all) {
+  const uint32_t thread = own_thread(), v = stage + thread % 64 / 8 * PANEL + thread % 8 * 16;
+  bool found = false;
+  GA_ROLL for (int r = from + (int)(thread / 64); r < end; r += 2) {
+    const uint32_t at = v + (uint32_t)(r * PANEL_ROW_BYTES);
+    uint32_t x[4];
+    if (!all) {
+      lds_u4(x, at);
+      GA_UNROLL for (int e = 0; e < 4; e++) {
+        const uint32_t keep = (is_finite(x[e]) ? 0xffffu : 0u) | (is_finite(x[e] >> 16) ? 0xffff0000u : 0u);
+        found = found || keep != ~0u;
+        x[e] &= keep;
+      }
+    }
+    sts_i4(at, all ? 0 : (int)x[0], all ? 0 : (int)x[1], all ? 0 : (int)x[2], all ? 0 : (int)x[3]);
+  }
+  return found;
+}
+
+/* Hides tokens from rows that do not see them: their scores become -infinity. V of tokens that no row sees becomes zero.
+ * Of tokens that some rows see only, elements of V that are not finite become zero: spread_values brings them to
+ * these rows. */
+GA_DEV void cut_block(args a, uint32_t sb, const work *w, int i, float *x) {
+  const int row = (int)row_of(own_thread()), before = w->first + i * KEYS, end = w->u.to - before;
+  const int some = end < KEYS ? end : KEYS, first = w->all - before, from = first > 0 ? first : 0;
+  tile_mask_above(x, KEYS, mla_seen_by(&a->m, &w->u, row) - before - 1, mla_seen_by(&a->m, &w->u, row + 8) - before - 1,
+                  (int)(own_thread() % 4 * 2));
   bar_sync(1, 128);
-  GA_ROLL for (int r = seen; r < KEYS; r += 2) if (r + (int)(thread / 64) < KEYS)
-      sts_i4(v + (uint32_t)(r * PANEL_ROW_BYTES), 0, 0, 0, 0);
+  if (clear_values(stage_at(sb, i), from, some, false)) sts_u1(sb + OFF_FLAG, 1);
+  (void)clear_values(stage_at(sb, i), some, KEYS, true);
 }
 
 /* Updates the maxima of both rows by logits in log2 units. Returns the number to subtract from logits in ref; factor
@@ -351,10 +384,9 @@ GA_DEV void weigh_blocks(args a, uint32_t sb, const work *w) {
   float x[KEYS / 2], m[2] = {GA_NEG_INF, GA_NEG_INF}, l[2] = {0, 0}, ref[2], factor[2];
   load_queries(a, sb, &w->u, q);
   GA_ROLL for (int i = 0; i < w->n; i++) {
-    const int seen = w->u.to - w->first - i * KEYS;
     score_block(sb, i, q, x);
     GA_UNROLL for (int e = 0; e < KEYS / 2; e++) x[e] *= a->scale;
-    if (seen < KEYS) cut_block(sb, i, seen, x);
+    if (w->all - w->first - i * KEYS < KEYS) cut_block(a, sb, w, i, x);
     raise_maxima(x, m, ref, factor);
     GA_UNROLL for (int h = 0; h < 2; h++) l[h] *= factor[h];
     put_weights(sb, i, x, ref, l);
@@ -405,6 +437,22 @@ GA_DEV void add_blocks(args a, uint32_t sb, const work *w, int half, float *o) {
     if (half == 1) continue;
     wait_for(sb, i, BAR_FREE);
     copy_rotated(a, sb, w, &p, i + STAGES);
+  }
+}
+
+/* Makes columns of O NaN where a row sees a token whose V is not finite in that column, among tokens that other rows do
+ * not see. Such a token's logit is not finite, so that its weight times V is NaN, whatever its sign. */
+GA_DEV void spread_values(args a, const work *w, int half, float *o) {
+  const int row = thread_index() % 128 / 32 * 16 + thread_index() % 32 / 4, own = w->first + w->n * KEYS,
+            end = own < w->u.to ? own : w->u.to,
+            seen[2] = {mla_seen_by(&a->m, &w->u, row), mla_seen_by(&a->m, &w->u, row + 8)};
+  const float none = __uint_as_float(0x7fc00000u);
+  GA_ROLL for (int t = w->all > w->first ? w->all : w->first; t < end; t++) {
+    const uint8_t *v = mla_row_at(&a->m, &w->u, t) + half * HALF_COLS * 2 + thread_index() % 4 * 4;
+    GA_UNROLL for (int j = 0; j < HALF_COLS / 8; j++) {
+      const uint32_t x = *(const uint32_t *)(v + 16 * j);
+      GA_UNROLL for (int e = 0; e < 4; e++) if (t < seen[e / 2] && !is_finite(x >> (e % 2 * 16))) o[4 * j + e] = none;
+    }
   }
 }
 
@@ -632,6 +680,7 @@ GA_DEV void init_barriers(args a, uint32_t sb) {
     mbar_init(bar_at(sb, s, BAR_FREE), 2);
     mbar_init(bar_at(sb, s, BAR_TURN), 1);
   }
+  sts_u1(sb + OFF_FLAG, 0);
   mbar_init_fence();
 }
 
@@ -650,6 +699,7 @@ GA_KERNEL(LANES, 1) GA_KERNEL_ID(GA_GRID_CONST ga_kargs_mla_decode a) {
     setmaxnreg_dec(160);
     add_blocks(&a, sb, &w, half, o);
     block_sync();
+    if (float_bits(lds_f1(sb + OFF_FLAG)) != 0) spread_values(&a, &w, half, o);
     write_results(&a, sb, &w, half, o);
     return;
   }
