@@ -100,8 +100,8 @@ GA_DEV void load_queries(args a, uint32_t sb, const mla_unit *u, uint32_t *q) {
   bar_sync(1, 128);
 }
 
-/* Computes the scores of block i. */
-GA_DEV void score_block(uint32_t sb, int i, const uint32_t *q, float *x) {
+/* Starts the products that are the scores of block i. */
+GA_DEV void begin_scores(uint32_t sb, int i, const uint32_t *q, float *x) {
   const uint32_t k = desc_k_major(in_block(stage_at(sb, i))), rotated = desc_k_major(in_block(sb + OFF_Q));
   wait_for(sb, i, BAR_V);
   wait_for(sb, i, BAR_V + 8);
@@ -113,9 +113,10 @@ GA_DEV void score_block(uint32_t sb, int i, const uint32_t *q, float *x) {
   GA_UNROLL for (int j = 0; j < PANEL_COLS / 16; j++)
       SCORE_SHARED(x, desc(rotated + (uint32_t)(2 * j)), desc(k + (uint32_t)(ROTATED / 16 + 2 * j)), 1);
   wgmma_commit();
+}
+GA_DEV void end_scores(float *x) {
   wgmma_wait(0);
   pin_f32(x, KEYS / 2);
-  if (GA_P_TURNS % 2 && thread_index() % 128 == 0) mbar_arrive(bar_at(sb, i, BAR_TURN));
 }
 
 /* Clears V of tokens [from, end) of a block, or only what is not finite there. Returns whether something was not. A thread
@@ -152,29 +153,30 @@ GA_DEV void cut_block(args a, uint32_t sb, const work *w, int i, float *x) {
   (void)clear_values(stage_at(sb, i), some, KEYS, true);
 }
 
-/* Updates the maxima of both rows by logits in log2 units. Returns the number to subtract from logits in ref; factor
- * becomes that of earlier weights. */
-GA_DEV void raise_maxima(const float *x, float *m, float *ref, float *factor) {
+/* Updates the maxima of both rows, in log2 units, by scores times `scale`, which is positive. Returns the number to
+ * subtract from logits in ref; factor becomes that of earlier weights. */
+GA_DEV void raise_maxima(const float *x, float scale, float *m, float *ref, float *factor) {
   float top[2];
   tile_row_max(x, KEYS, top);
   GA_UNROLL for (int h = 0; h < 2; h++) {
-    top[h] = fmaxf(m[h], top[h]);
+    top[h] = fmaxf(m[h], elem_mul(top[h], scale));
     ref[h] = top[h] == GA_NEG_INF ? 0.0f : top[h]; /* 2^(-inf - 0) = 0 */
     factor[h] = ex2(m[h] - ref[h]);
     m[h] = top[h];
   }
 }
 
-/* Replaces logits by weights, 16 columns at a time, and stores these in the place of the block's rotated parts, once all
- * warps have multiplied them. l: this lane's sums of weights. */
-GA_DEV void put_weights(uint32_t sb, int i, float *x, const float *ref, float *l) {
+/* Replaces scores by weights, 16 columns at a time, and stores these in the place of the block's rotated parts, once all
+ * warps have multiplied them. l: this lane's sums of weights. The largest weight is 1 exactly: products are rounded as
+ * the maximum is. */
+GA_DEV void put_weights(uint32_t sb, int i, float *x, float scale, const float *ref, float *l) {
   const uint32_t thread = own_thread(), row = thread / 32 * 16 + thread % 16;
   const uint32_t at = panel_chunk(stage_at(sb, i) + ROTATED, row, thread % 32 / 16);
   bar_sync(1, 128);
   GA_UNROLL for (int k = 0; k < KEYS / 16; k++) {
     uint32_t r[4];
     GA_UNROLL for (int e = 0; e < 8; e++) {
-      x[8 * k + e] = ex2(x[8 * k + e] - ref[e / 2 % 2]);
+      x[8 * k + e] = ex2(elem_mul(x[8 * k + e], scale) - ref[e / 2 % 2]);
       l[e / 2 % 2] += x[8 * k + e];
     }
     TILE_PACK(x + 8 * k, 16, r);
@@ -182,33 +184,49 @@ GA_DEV void put_weights(uint32_t sb, int i, float *x, const float *ref, float *l
   }
 }
 
-/* Announces weights and factors of block i. */
-GA_DEV void give_weights(uint32_t sb, int i, const float *factor) {
+/* Makes weights of block i from scores, and announces the factors of earlier weights. */
+GA_DEV void weigh_block(args a, uint32_t sb, const work *w, int i, float *x, float *m, float *l) {
+  float ref[2], factor[2];
+  if (w->all - w->first - i * KEYS < KEYS) cut_block(a, sb, w, i, x);
+  raise_maxima(x, a->scale, m, ref, factor);
   const uint32_t thread = own_thread(), to = factors_at(sb, i) + row_of(thread) * 4;
   if (thread % 4 == 0) {
     sts_f1(to, factor[0]);
     sts_f1(to + 32, factor[1]);
   }
+  warp_sync();
+  if (thread % 32 == 0) mbar_arrive(bar_at(sb, i, BAR_FACTORS));
+  GA_UNROLL for (int h = 0; h < 2; h++) l[h] *= factor[h];
+  put_weights(sb, i, x, a->scale, ref, l);
+}
+
+/* Announces the weights of block i. */
+GA_DEV void give_weights(uint32_t sb, int i) {
   fence_async_smem();
   warp_sync();
-  if (thread % 32 == 0) mbar_arrive(bar_at(sb, i, BAR_P));
+  if (own_thread() % 32 == 0) mbar_arrive(bar_at(sb, i, BAR_P));
 }
 
 GA_DEV void weigh_blocks(args a, uint32_t sb, const work *w) {
   uint32_t q[REG_STEPS * 4];
-  float x[KEYS / 2], m[2] = {GA_NEG_INF, GA_NEG_INF}, l[2] = {0, 0}, ref[2], factor[2];
-  load_queries(a, sb, &w->u, q);
-  GA_ROLL for (int i = 0; i < w->n; i++) {
-    score_block(sb, i, q, x);
-    GA_UNROLL for (int e = 0; e < KEYS / 2; e++) x[e] *= a->scale;
-    if (w->all - w->first - i * KEYS < KEYS) cut_block(a, sb, w, i, x);
-    raise_maxima(x, m, ref, factor);
-    GA_UNROLL for (int h = 0; h < 2; h++) l[h] *= factor[h];
-    put_weights(sb, i, x, ref, l);
-    give_weights(sb, i, factor);
+  float x[KEYS / 2], m[2] = {GA_NEG_INF, GA_NEG_INF}, l[2] = {0, 0};
+  if (w->n > 0) {
+    load_queries(a, sb, &w->u, q);
+    begin_scores(sb, 0, q, x);
+    GA_ROLL for (int i = 0; i + 1 < w->n; i++) {
+      end_scores(x);
+      weigh_block(a, sb, w, i, x, m, l);
+      begin_scores(sb, i + 1, q, x);
+      give_weights(sb, i);
+    }
+    end_scores(x);
+    weigh_block(a, sb, w, w->n - 1, x, m, l);
+    give_weights(sb, w->n - 1);
   }
   GA_UNROLL for (int h = 0; h < 2; h++) l[h] = quad_sum(l[h]);
   const uint32_t thread = own_thread(), to = sb + OFF_ML + row_of(thread) * ML_BYTES;
-  if (thread % 4 == 0) GA_UNROLL
-    for (int h = 0; h < 2; h++) sts_f2(to + (uint32_t)(8 * h * ML_BYTES), m[h], l[h]);
+  GA_UNROLL for (int h = 0; h < 2; h++) {
+    const float own[4] = {m[h], l[h], 0, 0};
+    if (thread % 4 == 0) sts_f4(to + (uint32_t)(8 * h * ML_BYTES), own);
+  }
 }

@@ -29,7 +29,7 @@ enum {
   BAR_R = 16,              /* rotated parts are there */
   BAR_P = 24,              /* P is there */
   BAR_FREE = 32,           /* P is read */
-  BAR_TURN = 40,           /* scores are done */
+  BAR_FACTORS = 40,        /* factors are there */
   BARS = 48,
   KV_TYPE = GA_CAT(T_, GA_P_KV_TYPE),
   OFF_Q = STAGES * STAGE,   /* the rotated part of Q */

@@ -1,5 +1,6 @@
 #include "cuda/kern/mla/mla_decode_sm90a.h"
 
+#include <float.h>
 #include <math.h>
 
 #include "base/mem.h"
@@ -90,7 +91,7 @@ ga_status cuda_mla_decode(const ga_kernel *k, const void *desc, const void *io, 
   ga_kargs_mla_decode args = {.m = cuda_mla_kargs(d, a, &x.c, workspace, stream),
                               .box_rows = (int32_t)rows,
                               .cluster = (int32_t)x.cluster,
-                              .scale = fabsf(d->scale) * 1.44269504f};
+                              .scale = fmaxf(fabsf(d->scale) * 1.44269504f, FLT_MIN)};
   GA_TRY(encode_cache(cuda_device_of(stream), k, a->cache, rows, rows == KEYS ? 4 : 1, &args.latent));
   GA_TRY(encode_cache(cuda_device_of(stream), k, a->cache, rows, 1, &args.rope));
   const cuda_launch l = {.grid = {(uint32_t)blocks, 1, 1},

@@ -58,15 +58,15 @@
 /* --- values: two warpgroups --- */
 
 /* Adds weights times V of block i to this warpgroup's half of O. */
-GA_DEV void add_block(uint32_t sb, int i, bool is_last, int half, float *o) {
+GA_DEV void add_block(uint32_t sb, int i, int half, float *o) {
   const uint32_t v = desc_n_major(in_block(stage_at(sb, i)) + (uint32_t)(half * HALF), PANEL),
                  weights = desc_k_major(in_block(stage_at(sb, i)) + ROTATED),
                  at = factors_at(sb, i) + (uint32_t)(thread_index() % 128 / 32 * 16 + thread_index() % 32 / 4) * 4;
-  wait_for(sb, i, BAR_P);
+  wait_for(sb, i, BAR_FACTORS);
   const float f[2] = {lds_f1(at), lds_f1(at + 32)};
   if (warp_any(i > 0 && (f[0] != 1.0f || f[1] != 1.0f))) tile_scale_rows(o, HALF_COLS, f);
   wait_for(sb, i, BAR_V + 8 * half);
-  if (GA_P_TURNS % 2 && !is_last) wait_for(sb, i + 1, BAR_TURN);
+  wait_for(sb, i, BAR_P);
   wgmma_fence();
   GA_UNROLL for (int j = 0; j < KEYS / 16; j++)
       VALUE(o, desc(weights + (uint32_t)(2 * j)), desc(v + (uint32_t)(16 * PANEL_ROW_BYTES / 16 * j)), 1);
@@ -88,7 +88,7 @@ GA_DEV void add_blocks(args a, uint32_t sb, const work *w, int half, float *o) {
   }
   tile_fill(o, HALF_COLS, 0);
   GA_ROLL for (int i = 0; i < w->n; i++) {
-    add_block(sb, i, i + 1 == w->n, half, o);
+    add_block(sb, i, half, o);
     if (!copies || i + STAGES >= w->n) continue;
     copy_half(a, sb, w, &p, i + STAGES, half);
     if (half == 1) continue;
@@ -124,7 +124,7 @@ GA_DEV void init_barriers(args a, uint32_t sb) {
     mbar_init(bar_at(sb, s, BAR_R), 1);
     mbar_init(bar_at(sb, s, BAR_P), 4);
     mbar_init(bar_at(sb, s, BAR_FREE), 2);
-    mbar_init(bar_at(sb, s, BAR_TURN), 1);
+    mbar_init(bar_at(sb, s, BAR_FACTORS), 4);
   }
   sts_u1(sb + OFF_FLAG, 0);
   mbar_init_fence();
