@@ -68,7 +68,8 @@ typedef struct ga_mla_io {
    * + 1) * page_size - 1 */
   const int32_t *page_table;
   int64_t page_table_stride; /* elements between rows of page_table, 0 to 2^40 */
-  /* number of tokens in q and o, which a GPU needs. Rows of no sequence are not written. On a CPU it may be 0 */
+  /* number of tokens in q and o. Rows of no sequence are not written. A GPU neither reads nor writes rows from q_tokens
+   * on; a CPU does not read it */
   int64_t q_tokens;
 } ga_mla_io;
 

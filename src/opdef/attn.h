@@ -18,7 +18,10 @@ typedef enum ga_attn_row_flags {
 
 /* Flags of the kernels of latent attention, for ga_kernel.op_flags. */
 typedef enum ga_mla_row_flags {
-  GA_MLA_ROW_INVARIANT = 1 /* supports GA_MLA_INVARIANT */
+  GA_MLA_ROW_INVARIANT = 1, /* supports GA_MLA_INVARIANT */
+  /* Flags of a kernel's rounding, which determines the allowed error of its results. */
+  GA_MLA_ROW_AS_KV = 2,     /* Q is rounded to the type of the cache */
+  GA_MLA_ROW_WEIGHTS_16 = 4 /* softmax weights are rounded to the type of the cache before they multiply it */
 } ga_mla_row_flags;
 
 /* Returns the number of pairs of a query and a key that are not masked, for one head of one sequence. */

@@ -36,6 +36,7 @@ check split_int8 'gemm_*_split_int8_*,pack*' 150
 check split_bf16 'gemm_*_split_bf16_*' 150
 check prefill 'gemm_*_mma_packed_*,gemm_*_prefill_*,gemm_*_ordered_*,gemm_*_few_*' 100
 check expert 'expert_gemm_*' 60
+check mla 'mla*' 60
 check gemm 'gemm_bf16*,gemm_f16*,gemm_e4m3*,gemm_any_native*,convert*' 100
 check layer 'norm*,rope*,kv_store*,softmax*,attn_merge*,clear_padding*,sample*,route*,act*,add*,embed*,all_*,send_recv*,reduce_scatter*' 150
 wait
@@ -48,6 +49,7 @@ stress decode 'attn*decode*,attn*prefill*' 12
 stress split_int8 'gemm_*_split_int8_*,gemm_*_split_bf16_*' 15
 stress prefill 'gemm_*_mma_packed_*,gemm_*_prefill_*,gemm_*_ordered_*,gemm_*_few_*' 12
 stress expert 'expert_gemm_*' 6
+stress mla 'mla*' 6
 stress gemm 'gemm_bf16*,gemm_f16*,gemm_e4m3*,gemm_any_native*,convert*,pack*' 12
 stress layer 'norm*,rope*,kv_store*,softmax*,attn_merge*,clear_padding*,sample*,route*,act*,add*,embed*' 12
 wait
@@ -59,6 +61,7 @@ for tool in memcheck synccheck; do
   watch ${tool}_fp8 $tool 'attn_fp8*,attn_i8*,attn_quant*' 1
   watch ${tool}_decode $tool 'attn*decode*,attn*prefill*' 2
   watch ${tool}_expert $tool 'expert_gemm_*' 1
+  watch ${tool}_mla $tool 'mla*' 1
   watch ${tool}_gemm $tool 'gemm_*,pack*,convert*' 1
   watch ${tool}_layer $tool 'norm*,rope*,kv_store*,softmax*,attn_merge*,clear_padding*,sample*,route*,act*,add*,embed*' 2
 done

@@ -2,6 +2,7 @@
 #include <stdio.h>
 
 #include "ga/mla.h"
+#include "opdef/attn.h"
 #include "verify/bench/bench.h"
 
 typedef struct mla_shape {
@@ -27,8 +28,10 @@ static bool shape(int i, const ga_kernel *kernel, void *desc, char name[BENCH_NA
   d->head_dim = 576, d->v_dim = 512;
   d->q_stride = (int64_t)d->q_heads * d->head_dim;
   d->o_stride = (int64_t)d->q_heads * d->v_dim;
-  d->q_dtype = kernel->dtype[0] ? (int32_t)kernel->dtype[0] : GA_F32;
   d->kv_dtype = kernel->dtype[1] ? (int32_t)kernel->dtype[1] : GA_BF16;
+  d->q_dtype = kernel->dtype[0]                      ? (int32_t)kernel->dtype[0]
+               : kernel->op_flags & GA_MLA_ROW_AS_KV ? d->kv_dtype
+                                                     : GA_F32;
   d->o_dtype = kernel->dtype[2] ? (int32_t)kernel->dtype[2] : d->q_dtype;
   d->scale = 1 / sqrtf(192);
   (void)snprintf(name, BENCH_NAME, "%lld x %lld, %lld rows, h%d %s", (long long)s->batch, (long long)s->kv,

@@ -8,6 +8,7 @@
 #include "base/status.h"
 #include "ref/ref.h"
 #include "verify/check/check.h"
+#include "verify/check/tensor_sum.h"
 
 #define LEAD  ((int64_t)(c->bits & 3))      /* rows of Q and O before the first sequence */
 #define TRAIL ((int64_t)(c->bits >> 2 & 3)) /* rows behind the last one */
@@ -100,11 +101,14 @@ static void args(const check_case *c, const void *desc, check_args *a) {
   const ga_mla_desc *d = desc;
   ga_mla_io *io = (ga_mla_io *)(void *)a->io;
   const int64_t rows = all_queries(c, d), slots = pages_in_cache(d) * d->page_size;
-  check_in(a, "q", offsetof(ga_mla_io, q), d->q_dtype, rows, (int64_t)d->q_heads * d->head_dim, d->q_stride)->fill =
-      CHECK_FILL_OP;
-  check_in(a, "cache", offsetof(ga_mla_io, cache), d->kv_dtype, slots, d->head_dim, d->head_dim)->fill = CHECK_FILL_OP;
+  check_arg *q =
+      check_in(a, "q", offsetof(ga_mla_io, q), d->q_dtype, rows, (int64_t)d->q_heads * d->head_dim, d->q_stride);
+  check_arg *cache = check_in(a, "cache", offsetof(ga_mla_io, cache), d->kv_dtype, slots, d->head_dim, d->head_dim);
   /* INOUT: rows of no sequence stay as they are */
-  check_inout(a, "o", offsetof(ga_mla_io, o), d->o_dtype, rows, (int64_t)d->q_heads * d->v_dim, d->o_stride);
+  check_arg *o =
+      check_inout(a, "o", offsetof(ga_mla_io, o), d->o_dtype, rows, (int64_t)d->q_heads * d->v_dim, d->o_stride);
+  q->fill = cache->fill = CHECK_FILL_OP;
+  q->align = cache->align = o->align = (size_t)c->kernel->align;
   if (d->flags & GA_MLA_LSE) check_inout(a, "lse", offsetof(ga_mla_io, lse), GA_F32, d->q_heads, rows, d->lse_stride);
   check_index(a, "q_start", offsetof(ga_mla_io, q_start), d->batch + 1, 0, 1)->fill = CHECK_FILL_OP;
   check_index(a, "kv_len", offsetof(ga_mla_io, kv_len), d->batch, 0, 1)->fill = CHECK_FILL_OP;
@@ -165,35 +169,51 @@ typedef struct plain_row {
   const ga_mla_io *a;
   int64_t b, token, n_seen;
   int h;
-  float *logits, *o; /* scratch: [max_kv], [v_dim] */
-  double *q, *row;   /* scratch: [head_dim] each */
+  bool tensor, as_kv, rounds; /* the row's GA_KERNEL_TENSOR, GA_MLA_ROW_AS_KV and GA_MLA_ROW_WEIGHTS_16 */
+  float *logits, *o;          /* scratch: [max_kv], [v_dim] */
+  float *q, *latent;          /* scratch: [head_dim] each */
+  double *row;                /* scratch: [head_dim] */
 } plain_row;
+
+static void load_plain_query(const plain_row *r) {
+  const ga_mla_desc *d = r->d;
+  ga_ref_load_row((ga_dtype)d->q_dtype, r->a->q, r->token * d->q_stride + r->h * d->head_dim, 1, d->head_dim, r->row);
+  for (int i = 0; i < d->head_dim; i++)
+    r->q[i] = (float)(r->as_kv ? check_round((ga_dtype)d->kv_dtype, r->row[i]) : r->row[i]);
+}
 
 static void load_cached(const plain_row *r, int64_t j) {
   const ga_mla_desc *d = r->d;
   const int64_t page = r->a->page_table[r->b * r->a->page_table_stride + j / d->page_size];
   ga_ref_load_row((ga_dtype)d->kv_dtype, r->a->cache, (page * d->page_size + j % d->page_size) * d->head_dim, 1,
                   d->head_dim, r->row);
+  for (int i = 0; i < d->head_dim; i++) r->latent[i] = (float)r->row[i];
+}
+
+static float plain_logit(const plain_row *r, int64_t j) {
+  float x = 0;
+  load_cached(r, j);
+  if (r->tensor) return check_tensor_dot(r->q, r->latent, r->d->head_dim) * r->d->scale;
+  for (int i = 0; i < r->d->head_dim; i++) x += r->q[i] * r->latent[i];
+  return x * r->d->scale;
 }
 
 static void plain_one(const plain_row *r) {
   const ga_mla_desc *d = r->d;
   float most = -INFINITY, sum = 0;
   bool none = true; /* a logit that is no number is one of a token */
-  ga_ref_load_row((ga_dtype)d->q_dtype, r->a->q, r->token * d->q_stride + r->h * d->head_dim, 1, d->head_dim, r->q);
+  load_plain_query(r);
   memset(r->o, 0, (size_t)d->v_dim * sizeof *r->o);
   for (int64_t j = 0; j < r->n_seen; j++) {
-    float x = 0;
-    load_cached(r, j);
-    for (int i = 0; i < d->head_dim; i++) x += (float)r->q[i] * (float)r->row[i];
-    most = fmaxf(most, r->logits[j] = x * d->scale);
+    most = fmaxf(most, r->logits[j] = plain_logit(r, j));
     none = none && r->logits[j] == -INFINITY;
   }
   for (int64_t j = 0; j < r->n_seen && !none; j++) {
-    const float weight = expf(r->logits[j] - most);
+    const float exact = expf(r->logits[j] - most),
+                weight = r->rounds ? (float)check_round((ga_dtype)d->kv_dtype, (double)exact) : exact;
     load_cached(r, j);
-    sum += weight;
-    for (int i = 0; i < d->v_dim; i++) r->o[i] += weight * (float)r->row[i];
+    sum += exact;
+    for (int i = 0; i < d->v_dim; i++) r->o[i] += weight * r->latent[i];
   }
   for (int i = 0; i < d->v_dim; i++)
     ga_ref_store((ga_dtype)d->o_dtype, r->a->o, r->token * d->o_stride + r->h * d->v_dim + i,
@@ -202,15 +222,20 @@ static void plain_one(const plain_row *r) {
 }
 
 static ga_status plain(const ga_kernel *kernel, const void *desc, const void *io) {
-  (void)kernel;
-  plain_row r = {.d = desc, .a = io};
   const ga_mla_desc *d = desc;
+  plain_row r = {.d = d,
+                 .a = io,
+                 .tensor = kernel->flags & GA_KERNEL_TENSOR,
+                 .as_kv = kernel->op_flags & GA_MLA_ROW_AS_KV,
+                 .rounds = kernel->op_flags & GA_MLA_ROW_WEIGHTS_16};
   void *memory;
-  GA_TRY(ga_mem_alloc(2 * (size_t)d->head_dim * sizeof(double) + (size_t)(d->max_kv + d->v_dim) * sizeof(float),
+  GA_TRY(ga_mem_alloc((size_t)d->head_dim * sizeof(double) +
+                          (size_t)(2 * d->head_dim + d->max_kv + d->v_dim) * sizeof(float),
                       "logits", &memory));
-  r.q = memory;
-  r.row = r.q + d->head_dim;
-  r.o = (float *)(r.row + d->head_dim);
+  r.row = memory;
+  r.q = (float *)(r.row + d->head_dim);
+  r.latent = r.q + d->head_dim;
+  r.o = r.latent + d->head_dim;
   r.logits = r.o + d->v_dim;
   for (r.b = 0; r.b < d->batch; r.b++) {
     const int64_t first = r.a->q_start[r.b], n_q = r.a->q_start[r.b + 1] - first;
