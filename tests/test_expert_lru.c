@@ -61,6 +61,23 @@ static void test_loads_on_their_way(void **state) {
   expert_lru_destroy(lru);
 }
 
+/* Loads that a step waits for cost nothing. */
+static void test_take(void **state) {
+  (void)state;
+  int32_t evicted;
+  expert_lru *lru = lru_of(10, 2);
+  for (int32_t key = 0; key < 10; key++) {
+    const int32_t slot = expert_lru_take(lru, key, &evicted);
+    assert_true(slot >= 0);
+    assert_int_equal(evicted, key < 2 ? -1 : key - 2);
+    expert_lru_arrive(lru, slot);
+  }
+  put_expert(lru, 0, 8); /* the budget is that of the first fill */
+  put_expert(lru, 1, 9);
+  assert_int_equal(expert_lru_admit(lru, 2, &evicted), -1);
+  expert_lru_destroy(lru);
+}
+
 /* Loads beyond the first fill are at most a third of the uses, whatever is asked for. */
 static void test_budget(void **state) {
   (void)state;
@@ -89,6 +106,7 @@ static void test_budget(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_least_recently_used_makes_way),
-                                     cmocka_unit_test(test_loads_on_their_way), cmocka_unit_test(test_budget)};
+                                     cmocka_unit_test(test_loads_on_their_way), cmocka_unit_test(test_take),
+                                     cmocka_unit_test(test_budget)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,5 @@
 /* The launches of layers with experts: routes, and products by the matrices of the chosen experts. */
+#include "base/clock.h"
 #include "base/status.h"
 #include "model/exec_impl.h"
 #include "model/expert_cache.h"
@@ -313,7 +314,9 @@ static ga_status run_host_out(const ga_exec *e, const launch *l) {
   if (s->n_hits) GA_TRY(multiply_hits_out(e, o, s));
   if (!s->n_misses) return GA_OK;
   GA_TRY(ga_event_sync(e->host->copied));
+  const double began = ga_seconds();
   GA_TRY(multiply_on_host(e, &o->node, s->n_hits ? s->on_host : NULL));
+  if (cache_of(e)) expert_cache_note_cpu(cache_of(e), s, ga_seconds() - began);
   if (cache_of(e)) GA_TRY(expert_cache_want(cache_of(e), l->layer, host_route(e).offsets));
   if (s->n_hits) return take_from_host(e, exec_rows(e, o->y), exec_stride(e, o->y), o->y);
   return take_from_host(e, exec_rows(e, o->residual), o->residual == NO_VALUE ? 0 : exec_stride(e, o->residual), o->y);

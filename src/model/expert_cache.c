@@ -1,9 +1,12 @@
 #include "model/expert_cache.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <string.h>
 
+#include "base/clock.h"
+#include "base/log.h"
 #include "base/mem.h"
 #include "base/status.h"
 #include "ga/gemm.h"
@@ -11,6 +14,8 @@
 #include "model/promote.h"
 
 enum { MATRICES = 3, LOADS = 4, MOST_TYPES = 16 };
+enum { STREAM_ROWS = 4 /* rows an expert, from which on experts are streamed where that is faster */ };
+#define READ_PIECE ((uint64_t)256 << 10) /* bytes that a thread reads at once */
 
 static const weight_id matrix_ids[MATRICES] = {W_GATE_EXPERTS, W_UP_EXPERTS, W_DOWN_EXPERTS};
 static const weight_id bias_ids[MATRICES] = {W_GATE_EXPERTS_B, W_UP_EXPERTS_B, W_DOWN_EXPERTS_B};
@@ -60,6 +65,8 @@ struct expert_cache {
   pthread_cond_t wanted;
   bool has_lock, has_thread, stops;
   atomic_ullong lookups, hits, n_loads, used_slots;
+  expert_streaming streaming;
+  double cpu_row, stream_byte; /* seconds of the CPU for a row, and of a load for a byte; 0: not measured yet */
 };
 
 /* --- types of layers --- */
@@ -198,6 +205,7 @@ static void *serve_loads(void *user) {
     (void)pthread_mutex_unlock(&c->lock);
     const ga_status status = read_expert(c, load);
     (void)pthread_mutex_lock(&c->lock);
+    if (status != GA_OK) ga_log(GA_LOG_WARN, "expert cache: %s", ga_error_text());
     load->status = status;
     load->state = LOAD_READ;
   }
@@ -350,10 +358,18 @@ static void stop_reading(expert_cache *c) {
   (void)pthread_mutex_destroy(&c->lock);
 }
 
+/* Waits for copies that are under way: they read page-locked memory, and write slots. */
+static void await_copies(expert_cache *c) {
+  if (!load_in(c, LOAD_COPIED)) return;
+  const ga_status status = ga_stream_sync(c->ctx, c->stream);
+  (void)status; /* a device that is lost copies no more */
+}
+
 void expert_cache_destroy(expert_cache *c) {
   if (!c) return;
   stop_reading(c);
-  ga_stream_destroy(c->stream); /* waits for its copies */
+  await_copies(c);
+  ga_stream_destroy(c->stream);
   ga_event_destroy(c->used);
   ga_event_destroy(c->copied);
   for (int i = 0; i < LOADS; i++) {
@@ -392,6 +408,7 @@ static void note_slot(expert_cache *c, int32_t layer, int32_t expert, int32_t sl
 static ga_status copy_into_slot(expert_cache *c, expert_load *load) {
   const layer_type *t = type_at(c, load->layer);
   uint64_t at = 0;
+  load->state = LOAD_COPIED;
   GA_TRY(ga_event_record(c->ctx, c->used, NULL));
   GA_TRY(ga_stream_wait_event(c->ctx, c->stream, c->used));
   for (int m = 0; m < MATRICES; at += t->native[m++]) {
@@ -419,11 +436,7 @@ static ga_status advance_load(expert_cache *c, expert_load *load) {
     load->state = LOAD_FREE;
     return GA_OK;
   }
-  if (load->state == LOAD_READ) {
-    GA_TRY(copy_into_slot(c, load));
-    load->state = LOAD_COPIED;
-    return GA_OK;
-  }
+  if (load->state == LOAD_READ) return copy_into_slot(c, load);
   GA_TRY(load->done->device->ops->event_query(load->done, &done));
   if (!done) return GA_OK;
   expert_lru_arrive(t->lru, load->slot);
@@ -473,6 +486,116 @@ static bool want_expert(expert_cache *c, int32_t layer, int32_t expert) {
   return true;
 }
 
+/* --- streaming: a step waits for all experts of a layer --- */
+
+typedef struct read_job {
+  const expert_cache *c;
+  const expert_load *load;
+  atomic_bool failed;
+} read_job;
+
+/* Reads a piece of an expert's three matrices, which follow each other. */
+static void read_piece(void *arg, int64_t piece, int thread) {
+  (void)thread;
+  read_job *job = arg;
+  const expert_load *load = job->load;
+  const layer_type *t = &job->c->types[job->c->type_of[load->layer - job->c->first]];
+  uint64_t at = (uint64_t)piece * READ_PIECE, begin = 0;
+  const uint64_t end = ga_min_u64(at + READ_PIECE, matrices_bytes(t->native));
+  char name[GA_WEIGHT_NAME_BYTES];
+  for (int m = 0; m < MATRICES && at < end; begin += t->native[m++]) {
+    if (at >= begin + t->native[m]) continue;
+    const ga_model_tensor *tensor =
+        ga_model_file_find(job->c->model->file, ga_weight_name(matrix_ids[m], load->layer, name));
+    const uint64_t n = ga_min_u64(end, begin + t->native[m]) - at;
+    if (ga_model_file_read(job->c->model->file, tensor, (uint64_t)load->expert * t->native[m] + at - begin,
+                           load->host + at, n) != GA_OK)
+      atomic_store(&job->failed, true);
+    at += n;
+  }
+}
+
+/* Waits for all loads that have begun, so that no slot and no buffer waits for one. */
+static ga_status settle_loads(expert_cache *c) {
+  for (bool busy = true; busy;) {
+    GA_TRY(advance_loads(c));
+    (void)pthread_mutex_lock(&c->lock);
+    busy = load_in(c, LOAD_WANTED) || load_in(c, LOAD_READ) || load_in(c, LOAD_COPIED);
+    const bool reads = load_in(c, LOAD_WANTED) != NULL;
+    (void)pthread_mutex_unlock(&c->lock);
+    if (reads)
+      (void)sched_yield();
+    else if (busy)
+      GA_TRY(ga_stream_sync(c->ctx, c->stream));
+  }
+  return GA_OK;
+}
+
+/* Loads an expert into a slot through the buffer `load`. Returns once the copies are enqueued. reused: the buffer's
+ * copies may be under way. */
+static ga_status stream_expert(expert_cache *c, expert_load *load, int32_t layer, int32_t expert, bool reused) {
+  layer_type *t = type_at(c, layer);
+  int32_t evicted;
+  if (reused) GA_TRY(ga_event_sync(load->done));
+  load->layer = layer;
+  load->expert = expert;
+  load->slot = expert_lru_take(t->lru, c->first_key[layer - c->first] + expert, &evicted);
+  GA_REQUIRE(load->slot >= 0, GA_ERR_INTERNAL, "expert cache: no slot of %d for expert %d", t->n_slots, expert);
+  if (evicted >= 0) note_slot(c, layer_of_key(c, t, evicted), evicted % c->n_experts, -1);
+  if (evicted < 0) (void)atomic_fetch_add(&c->used_slots, 1);
+  read_job job = {.c = c, .load = load};
+  const uint64_t bytes = matrices_bytes(t->native);
+  ga_pool_run(c->model->cpu->device->pool, (int64_t)((bytes + READ_PIECE - 1) / READ_PIECE), read_piece, &job);
+  GA_REQUIRE(!atomic_load(&job.failed), GA_ERR_IO, "expert cache: layer %d, expert %d cannot be read", layer, expert);
+  (void)pthread_mutex_lock(&c->lock);
+  const ga_status status = copy_into_slot(c, load);
+  if (status == GA_OK) load->state = LOAD_FREE; /* which no other load takes before the layer is complete */
+  (void)pthread_mutex_unlock(&c->lock);
+  GA_TRY(status);
+  expert_lru_arrive(t->lru, load->slot);
+  note_slot(c, layer, expert, load->slot);
+  (void)atomic_fetch_add(&c->n_loads, 1);
+  return GA_OK;
+}
+
+/* Loads all experts of the step that have no slots, and waits for them. */
+static ga_status stream_layer(expert_cache *c, int32_t layer, const int32_t *offsets, cached_stacks *s) {
+  const layer_type *t = type_at(c, layer);
+  const int64_t at = (int64_t)(layer - c->first) * c->n_experts;
+  const double began = ga_seconds();
+  int32_t n = 0;
+  expert_load *last = NULL;
+  GA_TRY(settle_loads(c));
+  for (int32_t e = 0; e < c->n_experts; e++) {
+    if (offsets[e + 1] == offsets[e] || c->on_host[at + e] < 0) continue;
+    last = &c->loads[n % LOADS];
+    GA_TRY(stream_expert(c, last, layer, e, n >= LOADS));
+    n++;
+  }
+  if (last) GA_TRY(ga_event_sync(last->done));
+  if (n) c->stream_byte = (ga_seconds() - began) / (double)n / (double)matrices_bytes(t->native);
+  s->n_hits += n;
+  s->n_misses = 0;
+  s->miss_rows = 0;
+  return GA_OK;
+}
+
+/* Returns whether a layer's missed experts are loaded before its products. The first layer of many tokens is the CPU's,
+ * the second one is streamed; from then on the faster way is taken. */
+static bool streams_layer(const expert_cache *c, const layer_type *t, const cached_stacks *s) {
+  const double bytes = (double)matrices_bytes(t->native) * s->n_misses;
+  if (!s->n_misses || c->streaming == STREAM_NEVER || t->n_slots < s->n_hits + s->n_misses) return false;
+  if (c->streaming == STREAM_ALWAYS) return true;
+  if (s->miss_rows < (int64_t)STREAM_ROWS * s->n_misses || !(c->cpu_row > 0)) return false;
+  return !(c->stream_byte > 0) || bytes * c->stream_byte < (double)s->miss_rows * c->cpu_row;
+}
+
+void expert_cache_set_streaming(expert_cache *c, expert_streaming streaming) { c->streaming = streaming; }
+
+void expert_cache_note_cpu(expert_cache *c, const cached_stacks *s, double seconds) {
+  if (s->miss_rows >= (int64_t)STREAM_ROWS * s->n_misses) c->cpu_row = seconds / (double)s->miss_rows;
+}
+
 /* --- use --- */
 
 static void describe_stacks(const expert_cache *c, int32_t layer, cached_stacks *out) {
@@ -509,15 +632,15 @@ ga_status expert_cache_begin(expert_cache *c, int32_t layer, const int32_t *offs
   describe_stacks(c, layer, out);
   for (int32_t e = 0; e < c->n_experts; e++) {
     if (offsets[e + 1] == offsets[e]) continue;
-    if (expert_lru_use(t->lru, first + e) >= 0)
-      out->n_hits++;
-    else
-      out->n_misses++;
+    const bool hits = expert_lru_use(t->lru, first + e) >= 0;
+    out->n_hits += hits;
+    out->n_misses += !hits;
+    if (!hits) out->miss_rows += offsets[e + 1] - offsets[e];
   }
   (void)atomic_fetch_add(&c->hits, (unsigned long long)out->n_hits);
   (void)atomic_fetch_add(&c->lookups, (unsigned long long)(out->n_hits + out->n_misses));
-  if (out->n_hits) GA_TRY(copy_slots(c, layer));
-  return GA_OK;
+  if (streams_layer(c, t, out)) GA_TRY(stream_layer(c, layer, offsets, out));
+  return out->n_hits ? copy_slots(c, layer) : GA_OK;
 }
 
 ga_status expert_cache_want(expert_cache *c, int32_t layer, const int32_t *offsets) {

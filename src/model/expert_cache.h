@@ -34,14 +34,26 @@ typedef struct cached_stacks {
   const int32_t *slots;     /* [n_experts] on the device: slot of each expert, -1: the CPU multiplies by it */
   const int32_t *on_host;   /* [n_experts] on the host: the expert itself where slots has -1, else -1 */
   int32_t n_hits, n_misses; /* experts of the step that have slots, and that have none */
+  int64_t miss_rows;        /* rows of those that have none */
 } cached_stacks;
 
+/* How steps of many tokens get experts that have no slots. */
+typedef enum expert_streaming {
+  STREAM_IF_FASTER, /* as the times of earlier layers say: all are loaded before the products, or the CPU multiplies */
+  STREAM_NEVER,
+  STREAM_ALWAYS /* where there are enough slots */
+} expert_streaming;
+void expert_cache_set_streaming(expert_cache *c, expert_streaming streaming);
+
 /* Begins a layer's products of a step: takes in loads that are complete, and looks the step's experts up. offsets:
- * [n_experts + 1] on the host, as ga_route writes them. *out is valid until expert_cache_want. */
+ * [n_experts + 1] on the host, as ga_route writes them. With many tokens it may load all experts that have no slots;
+ * then there are no misses. *out is valid until expert_cache_want. */
 GA_NODISCARD ga_status expert_cache_begin(expert_cache *c, int32_t layer, const int32_t *offsets, cached_stacks *out);
 /* Has missed experts of the same step loaded. The layer's products on the device must be enqueued, and those on the CPU
  * complete. */
 GA_NODISCARD ga_status expert_cache_want(expert_cache *c, int32_t layer, const int32_t *offsets);
+/* Notes how long the CPU's products of a layer have taken. */
+void expert_cache_note_cpu(expert_cache *c, const cached_stacks *s, double seconds);
 /* Adds the cache's numbers to *stats. Any thread may call the function. */
 void expert_cache_count(const expert_cache *c, ga_expert_cache_stats *stats);
 

@@ -85,9 +85,17 @@ int32_t expert_lru_use(expert_lru *lru, int32_t key) {
 }
 
 int32_t expert_lru_admit(expert_lru *lru, int32_t key, int32_t *evicted) {
+  *evicted = -1;
+  if (lru->budget < lru->load_uses) return -1;
+  const int32_t slot = expert_lru_take(lru, key, evicted);
+  if (slot >= 0) lru->budget -= lru->load_uses;
+  return slot;
+}
+
+int32_t expert_lru_take(expert_lru *lru, int32_t key, int32_t *evicted) {
   int32_t i = lru->oldest;
   *evicted = -1;
-  if (lru->slot_of[key] >= 0 || lru->budget < lru->load_uses) return -1;
+  if (lru->slot_of[key] >= 0) return -1;
   while (i >= 0 && lru->slots[i].key >= 0 && !lru->slots[i].is_there) i = lru->slots[i].newer;
   if (i < 0) return -1;
   lru_slot *s = &lru->slots[i];
@@ -99,7 +107,6 @@ int32_t expert_lru_admit(expert_lru *lru, int32_t key, int32_t *evicted) {
   s->key = key;
   s->is_there = false;
   lru->slot_of[key] = i;
-  lru->budget -= lru->load_uses;
   make_newest(lru, i);
   return i;
 }

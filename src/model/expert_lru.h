@@ -27,6 +27,9 @@ int32_t expert_lru_use(expert_lru *lru, int32_t key);
  * *evicted, else -1. The key can be used once expert_lru_arrive is called. Returns -1 if the budget is used up, if all
  * slots wait for their keys, or if the key has a slot or waits for one. */
 int32_t expert_lru_admit(expert_lru *lru, int32_t key, int32_t *evicted);
+/* Does the work of expert_lru_admit without a budget, for loads that a step waits for. -1: all slots wait for their
+ * keys. */
+int32_t expert_lru_take(expert_lru *lru, int32_t key, int32_t *evicted);
 /* Makes the key of a slot usable: its load is complete. */
 void expert_lru_arrive(expert_lru *lru, int32_t slot);
 /* Frees a slot whose load failed. */

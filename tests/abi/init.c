@@ -42,6 +42,7 @@
   X(ga_request_output, GA_REQUEST_OUTPUT_INIT)             \
   X(ga_request_info, GA_REQUEST_INFO_INIT)                 \
   X(ga_engine_stats, GA_ENGINE_STATS_INIT)                 \
+  X(ga_expert_cache_stats, GA_EXPERT_CACHE_STATS_INIT)     \
   X(ga_all_reduce_desc, GA_ALL_REDUCE_DESC_INIT)           \
   X(ga_all_reduce_norm_io, GA_ALL_REDUCE_NORM_IO_INIT)     \
   X(ga_comm_threads_options, GA_COMM_THREADS_OPTIONS_INIT) \
@@ -95,7 +96,7 @@ static void init_values(void) {
   expect(static_ga_vocab.bos == GA_TOK_NONE && static_ga_vocab.mask == GA_TOK_NONE && !static_ga_vocab.add_bos,
          "vocab");
   expect(static_ga_template_limits.now == GA_TEMPLATE_NOW_LOCAL, "template limits");
-  expect(static_ga_model_options.gpu_layers == -1, "model options");
+  expect(static_ga_model_options.gpu_layers == -1 && static_ga_model_options.n_cpu_moe == -1, "model options");
   expect(static_ga_generate_options.max_tokens == 256, "generate options");
 }
 

@@ -13,6 +13,7 @@
 
 #include "ga/engine.h"
 #include "ga/llm.h"
+#include "model/expert_cache.h"
 #include "tests/tiny_model.h"
 
 enum { TOKENS = 24, VOCAB = 96, LAYERS_MOST = 8 };
@@ -158,6 +159,26 @@ static void test_cache(void **state) {
   }
 }
 
+/* Steps of many tokens load whole layers into the cache, where it has the slots. */
+static void test_streaming(void **state) {
+  (void)state;
+  uint64_t least, most;
+  ga_ctx *ctx;
+  ga_model *model;
+  cache_bounds(&least, &most);
+  for (int way = 0; way < 3; way++) {
+    const uint64_t bytes = way == 1 ? most : (least + most) / 2;
+    assert_ok(open_with_cache(bytes, GA_CPU_MOE_ALL, &ctx, &model));
+    expert_cache_set_streaming(model->placements[0].cache, way == 2 ? STREAM_NEVER : STREAM_ALWAYS);
+    check_chunks(model, expected, way == 2 ? "not streamed" : way ? "streamed to all slots" : "streamed to half");
+    const ga_expert_cache_stats s = cache_stats(model);
+    if (way == 0) assert_true(s.loads > (uint64_t)s.slots); /* one layer makes way for the next */
+    if (way == 1) assert_int_equal(s.loads, s.slots_used);
+    ga_model_destroy(model);
+    ga_ctx_destroy(ctx);
+  }
+}
+
 /* Sizes that make no sense, and what a cache excludes. */
 static void test_cache_refused(void **state) {
   (void)state;
@@ -277,10 +298,13 @@ static void test_engine(void **state) {
 }
 
 int main(int argc, char **argv) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_logits),        cmocka_unit_test(test_cache),
-      cmocka_unit_test(test_cache_refused), cmocka_unit_test(test_beside_layers_of_the_cpu),
-      cmocka_unit_test(test_equal_bits),    cmocka_unit_test(test_engine)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_logits),
+                                     cmocka_unit_test(test_cache),
+                                     cmocka_unit_test(test_streaming),
+                                     cmocka_unit_test(test_cache_refused),
+                                     cmocka_unit_test(test_beside_layers_of_the_cpu),
+                                     cmocka_unit_test(test_equal_bits),
+                                     cmocka_unit_test(test_engine)};
   model_name = argc > 1 ? argv[1] : "qwen3moe";
   const int failed = cmocka_run_group_tests(tests, NULL, NULL);
   tiny_remove();

@@ -7,6 +7,10 @@ import subprocess
 import sys
 import tempfile
 import unittest
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent.parent))
+import serve_rig  # noqa: E402
 
 GA = os.path.abspath(sys.argv.pop(1))
 LAYERS, MEMORY = 4, (32, 48, 64, 80, 96, 128)  # MiB
@@ -79,6 +83,30 @@ class HostExperts(unittest.TestCase):
             self.assertEqual((rc, out), (0, self.want), said)
             self.assertRegex(said, r"cache of these experts on emu: \d+\.\d MiB")
             self.assertRegex(said, r"expert cache: \d+ of \d+ experts were on the GPU \(\d+\.\d %\), \d+ loads, \d+ of \d+ slots in use")
+
+    def test_server(self):
+        """A server counts what it looks up, /metrics and `ga ps` say it, and its tokens are those of another without a cache."""
+        texts = []
+        for cache in (), ("--expert-cache", "0.02"):
+            env = {**os.environ, "GA_EMU": "seed=5,nocheck,memory=128"}
+            with serve_rig.Server(GA, self.model, "-d", "emu", "--cpu-moe", *cache, "-c", "64", "--step-tokens", "16", "--max-sequences", "2", env=env) as server:
+                body = {"prompt": "abcdefgh", "max_tokens": 6, "temperature": 0, "ignore_eos": True}
+                status, _, answer = server.request("POST", "/v1/completions", body)
+                self.assertEqual(status, 200, answer)
+                texts.append(answer["choices"][0]["text"])
+                now = {name: value for name, _, value in server.metrics()}
+                r = subprocess.run([GA, "ps", "-u", f"http://127.0.0.1:{server.port}"], capture_output=True, text=True, timeout=60)
+                self.assertEqual(r.returncode, 0, r.stderr)
+                if not cache:
+                    self.assertNotIn("ga:expert_cache_hits_total", now)
+                    self.assertNotIn("experts", r.stdout)
+                    continue
+                self.assertGreater(now["ga:expert_cache_queries_total"], now["ga:expert_cache_hits_total"])
+                self.assertGreater(now["ga:expert_cache_hits_total"], 0)
+                self.assertGreater(now["ga:expert_cache_loads_total"], 0)
+                self.assertTrue(0 < now["ga:expert_cache_usage_perc"] <= 1)
+                self.assertRegex(r.stdout, r"experts on the GPU \d+ %")
+        self.assertEqual(texts[0], texts[1])
 
     def test_trace(self):
         """Choices are written wherever the experts are, and replayed."""

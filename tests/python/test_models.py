@@ -280,6 +280,19 @@ class Models(unittest.TestCase):
         with self.assertRaisesRegex(ga.StateError, "vocab_only=True"):
             ga.Model(vocab, vocab_only=True).share()
 
+    def test_experts_in_host_memory(self):
+        """Options of models with experts reach the library, which refuses those that make no sense."""
+        for options, says in (({"cpu_moe": True}, "n_cpu_moe is all, but the model has no experts"),
+                              ({"n_cpu_moe": 1}, "n_cpu_moe is 1, but the model has no experts"),
+                              ({"n_cpu_moe": -2}, "n_cpu_moe is -2; must be 0 to"),
+                              ({"cpu_moe": True, "n_cpu_moe": 1}, "cpu_moe means all layers, n_cpu_moe=1 the first; give one of them"),
+                              ({"expert_cache": 1 << 20}, "expert_cache is 1048576 bytes, but no layer on a GPU has its experts in host memory")):
+            with self.assertRaisesRegex(ga.ArgumentError, says):
+                ga.Model(self.path, "cpu", **options)
+        with self.assertRaises((TypeError, OverflowError)):
+            ga.Model(self.path, "cpu", expert_cache="1")
+        ga.Model(self.path, "cpu", n_cpu_moe=0)
+
     def test_llama_processors(self):
         """What Python functions do to logits, in 8 threads beside the engine's requests."""
         from gpu_accel.llama_cpp import LogitsProcessorList, StoppingCriteriaList
