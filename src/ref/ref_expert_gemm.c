@@ -14,7 +14,7 @@ typedef struct slot {
 static slot slot_at(const ga_expert_gemm_desc *d, const ga_expert_gemm_io *a, int64_t at) {
   slot s = {.token = at / d->top_k, .at = at, .row = at};
   if (!(d->flags & GA_EXPERT_SORTED)) {
-    s.expert = a->experts[at];
+    s.expert = d->flags & GA_EXPERT_IN_TURN ? (int32_t)(at % d->n_experts) : a->experts[at];
     return s;
   }
   s.row = a->place[at];
@@ -75,6 +75,7 @@ static double out_of_slots(const ga_expert_gemm_desc *d, const ga_expert_gemm_io
 static ga_status check_experts(const ga_kernel *kernel, const ga_expert_gemm_desc *d, const ga_expert_gemm_io *a) {
   const int64_t n = d->tokens * d->top_k;
   const bool sorted = d->flags & GA_EXPERT_SORTED;
+  if (d->flags & GA_EXPERT_IN_TURN) return GA_OK;
   for (int64_t i = 0; !sorted && i < n; i++)
     GA_REQUIRE(a->experts[i] >= 0 && a->experts[i] < d->n_experts, GA_ERR_ARG,
                "%s: experts[%lld] is %d; must be in [0, %d)", kernel->id, (long long)i, a->experts[i], d->n_experts);

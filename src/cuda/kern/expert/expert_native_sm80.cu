@@ -10,6 +10,7 @@
 #include "cuda/dev/ptx/base.h"
 #include "cuda/dev/tile/block_row.h"
 #include "cuda/kern/expert/expert_rows.h"
+#include "cuda/kern/expert/expert_turn.h"
 
 #ifndef GA_KERNEL_ID
 #error "GA_KERNEL_ID: the kernel's name, of its row"
@@ -37,7 +38,7 @@ GA_DEV float native_dot(args a, const void *w, int expert, int64_t col, int64_t 
 
 GA_DEV void write_slot(args a, int64_t slot, int64_t col) {
   const int64_t row = expert_slot_row(a, slot), token = slot / a->top_k;
-  const int expert = a->flags & EXPERT_SORTED ? expert_of_row(a, (int)row) : a->experts[slot];
+  const int expert = a->flags & EXPERT_SORTED ? expert_of_row(a, (int)row) : expert_of_slot(a, slot);
   const float weight = expert_weight(a, slot);
   float g = 0;
   if (a->flags & EXPERT_GATED)
