@@ -67,6 +67,7 @@ const char *cuda_expert_ring_ok(const ga_kernel *k, const void *desc, const ga_c
   const char *refusal = cuda_expert_packed_refusal(k, d);
   if (refusal || cuda_expert_is_empty(d)) return refusal;
   if (d->flags & GA_EXPERT_SORTED) return "the rows are sorted by expert";
+  if (d->flags & GA_EXPERT_IN_TURN || d->n_matrices) return "experts are taken in turn, or have places of their own";
   const ring_shape s = ring_shape_of(k, d, caps);
   if (s.shared_bytes > ring_limit(caps)) return "shared memory is too small";
   if (s.parts > MOST_PARTS) return "top_k is too large";
