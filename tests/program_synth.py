@@ -89,6 +89,20 @@ class Synth(unittest.TestCase):
                 self.assertRegex(out, r"ffn_gate_exps\.weight.*\b64\b")
                 self.assertEqual("mxfp4" in out, kind == "mxfp4_moe")
 
+    def test_shared_feed_forwards(self):
+        """Layers without experts come first; latent attention has heads' own sizes."""
+        for shape, more, kind in (("glm-4.5-air", ("--kv-heads", "2", "--head-dim", "64"), "q4_k_m"), ("deepseek-v3", ("--head-dim", "96"), "mxfp4_moe")):
+            with self.subTest(shape):
+                self.make("--shape", shape, "--type", kind, "--width", "256", "--heads", "4", *more, "--layers", "4", "--vocab", "300", "--ff", "64")
+                self.assertTrue(200 < self.surprise() < 4000, self.surprise())
+                rc, out, said = self.ga("info", "--tensors", "-m", self.path)
+                self.assertEqual(rc, 0, said)
+                first = {"glm-4.5-air": 1, "deepseek-v3": 3}[shape]
+                self.assertNotIn(f"blk.{first - 1}.ffn_gate_exps", out)
+                self.assertIn(f"blk.{first}.ffn_gate_exps", out)
+                self.assertIn(f"blk.{first}.ffn_gate_shexp", out)
+                self.assertEqual("attn_k_b" in out, shape == "deepseek-v3")
+
     def test_seeds(self):
         self.make("--shape", "tiny")
         first = self.hash()
@@ -130,6 +144,9 @@ class Synth(unittest.TestCase):
         self.refuse("--seed", "-1", p, says="--seed '-1'", code=2)
         self.refuse("--heads", "9", "--kv-heads", "2", p, says="must divide", code=2)
         self.refuse("--head-dim", "63", p, says="must be even", code=2)
+        self.refuse("--shape", "deepseek-v3", "--kv-heads", "2", p, says="--kv-heads 2; must be 1: heads share", code=2)
+        self.refuse("--shape", "deepseek-v3", "--head-dim", "64", p, says="--head-dim 64; must be at least 66: 64 elements", code=2)
+        self.refuse("--shape", "glm-4.5-air", "--head-dim", "32", p, says="--head-dim 32; must be at least 64", code=2)
         self.refuse("--shape", "tiny", os.path.join(self.folder.name, "no", "folder"), says="No such file")
 
     def test_full_disk(self):

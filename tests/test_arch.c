@@ -1,6 +1,7 @@
 /* Every architecture against a reference in f64: tiny random models of tests/data/arch, made by
  * tests/refs/make_arch.py with Hugging Face transformers or numpy; the build lists the folders. The whole prompt at
- * once, in uneven chunks and token by token; by the oracles and on the CPU. `test_arch NAME` runs one of them. */
+ * once, in uneven chunks and token by token; by the oracles and on the CPU. `test_arch NAME` runs one of them, and
+ * `test_arch NAME MODEL [FOLDER]` reads MODEL in its place, and the expected values of FOLDER. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -76,6 +77,9 @@ static double rounded_bound(const char *name, const char *device, double bound) 
   return !strcmp(device, "cpu") ? 0.1 : !strcmp(device, "emu") ? 1.5e-4 : bound;
 }
 
+/* A file with the same model, in place of that of tests/data, and a folder with another expected.txt. */
+static const char *other_model, *other_folder;
+
 static void check_arch(const char *name, const char *device, double bound) {
   char folder[512], path[ARCH_PATH_BYTES];
   (void)snprintf(folder, sizeof folder, "%s/arch/%s", GA_TEST_DATA, name);
@@ -84,10 +88,10 @@ static void check_arch(const char *name, const char *device, double bound) {
   ga_model *model;
   assert_int_equal(ga_ctx_create(&(ga_ctx_options){.struct_size = sizeof(ga_ctx_options), .device = device}, &ctx),
                    GA_OK);
-  const ga_status status = ga_model_load(ctx, arch_model_path(name, path), NULL, &model);
+  const ga_status status = ga_model_load(ctx, other_model ? other_model : arch_model_path(name, path), NULL, &model);
   if (status != GA_OK) fail_msg("%s", ga_error_text());
   const bool is_encoder = ga_model_get_info(model)->is_encoder;
-  read_expected(folder, is_encoder, &e);
+  read_expected(other_folder ? other_folder : folder, is_encoder, &e);
   bound = rounded_bound(name, device, bound);
   static const int chunks[] = {TOKENS, 7, 1};
   for (int i = 0; i < (is_encoder ? 1 : 3); i++) {
@@ -133,6 +137,8 @@ int main(int argc, char **argv) {
 #undef X
   };
   bool known = argc < 2;
+  other_model = argc > 2 ? argv[2] : NULL;
+  other_folder = argc > 3 ? argv[3] : NULL;
   for (size_t i = 0; i < sizeof tests / sizeof *tests; i++)
     if (argc > 1 && !strcmp(tests[i].name + strlen("test_"), argv[1])) {
       cmocka_set_test_filter(tests[i].name);

@@ -481,6 +481,26 @@ static void test_yarn_multiplier(void **state) {
   }
 }
 
+/* The whole magnitude, which llama.cpp's converter writes; 1 where config.json states none. */
+static void test_yarn_magnitude(void **state) {
+  static const float whole[] = {1.5f, 1, 0};
+  float freq[512], magnitude;
+  ga_hparams p;
+  (void)state;
+  for (size_t i = 0; i < GA_COUNT_OF(whole); i++) {
+    ga_gguf_writer *w = begin_sizes("llama");
+    ga_gguf_put_text(w, "llama.rope.scaling.type", "yarn");
+    ga_gguf_put_f32(w, "llama.rope.scaling.factor", 4);
+    ga_gguf_put_f32(w, "llama.rope.scaling.yarn_attn_factor", whole[i]);
+    if (whole[i] == 0) {
+      assert_error(read_scaled(w, &p, freq, &magnitude), GA_ERR_FORMAT, "yarn_attn_factor is 0; must be above 0");
+      continue;
+    }
+    assert_ok(read_scaled(w, &p, freq, &magnitude));
+    assert_true(fabs((double)magnitude - (whole[i] > 1 ? 1.5 : 1 + 0.1 * log(4))) < 1e-6);
+  }
+}
+
 /* Keys that would change angles, embeddings or draws are refused by their names, and so are unknown ones. */
 static void test_unknown_keys(void **state) {
   static const struct {
@@ -490,7 +510,7 @@ static void test_unknown_keys(void **state) {
   } all[] = {
       {"llama.rope.scaling.yarn_ext_factor", 0, "'llama.rope.scaling.yarn_ext_factor' has a value that GA does not"},
       {"llama.rope.scaling.yarn_ext_factor", 1, NULL},
-      {"llama.rope.scaling.yarn_attn_factor", 0.5f, "'llama.rope.scaling.yarn_attn_factor'"},
+      {"llama.rope.scaling.yarn_attn_factor", 0.5f, NULL},
       {"llama.rope.dimension_sections", 1,
        "'llama.rope.dimension_sections' is not known; docs/reference/model-files.md has the keys *.rope.*"},
       {"llama.rope.scaling.alpha", 1, "'llama.rope.scaling.alpha' is not known"},
@@ -583,6 +603,7 @@ int main(void) {
                                      cmocka_unit_test(test_factor_without_type),
                                      cmocka_unit_test(test_scaled_context),
                                      cmocka_unit_test(test_yarn_multiplier),
+                                     cmocka_unit_test(test_yarn_magnitude),
                                      cmocka_unit_test(test_unknown_keys),
                                      cmocka_unit_test(test_jina_refused),
                                      cmocka_unit_test(test_gptneox_activation),

@@ -25,7 +25,8 @@ static const ga_part rope_rows[] = {
     {"*.rope.scaling.low_freq_factor", GA_PART_READ, "of GA's own files, type llama3", NULL},
     {"*.rope.scaling.high_freq_factor", GA_PART_READ, "of GA's own files, type llama3", NULL},
     {"*.rope.scaling.yarn_ext_factor", GA_PART_REFUSED, "yarn extrapolates in full", "[1, -1]"},
-    {"*.rope.scaling.yarn_attn_factor", GA_PART_REFUSED, "attn_factor is the key of other files", "[1]"},
+    {"*.rope.scaling.yarn_attn_factor", GA_PART_READ, "of yarn: the whole magnitude (attention_factor); 1: not stated",
+     NULL},
     {"*.rope.scaling.finetuned", GA_PART_IGNORED, "a note about the training", NULL},
     {0}};
 const ga_part_table meta_parts_rope = {"GGUF", "keys *.rope.*", rope_rows, NULL};

@@ -119,6 +119,18 @@ static double longrope_magnitude(double longer, double original) {
   return longer > 1 && original > 1 ? sqrt(1 + log(longer) / log(original)) : 1;
 }
 
+/* The magnitude of yarn as config.json states it, which llama.cpp's converter writes. It writes 1 for models
+ * without. */
+static ga_status read_yarn_whole(const ga_model_file *file, const ga_hparams *p, double usual, double *magnitude) {
+  char text[GA_HPARAM_KEY_BYTES];
+  double whole;
+  GA_TRY(float_or(file, p, "rope.scaling.yarn_attn_factor", 1, &whole));
+  GA_REQUIRE(whole > 0 && whole <= 100, GA_ERR_FORMAT, "%s is %g; must be above 0 and at most 100",
+             hparams_key(p, "rope.scaling.yarn_attn_factor", text), whole);
+  if (whole != 1) *magnitude = whole / usual;
+  return GA_OK;
+}
+
 static ga_status read_scaling(const ga_model_file *file, const ga_hparams *p, ga_rope_params *r, ga_text *type) {
   char text[GA_HPARAM_KEY_BYTES];
   int32_t original;
@@ -136,6 +148,7 @@ static ga_status read_scaling(const ga_model_file *file, const ga_hparams *p, ga
   if (hparams_text_is(type, "yarn") && r->factor > 1) {
     const double usual = 1 + 0.1 * log(r->factor); /* which ga_rope_freqs multiplies by */
     magnitude = p->yarn_magnitude > 0 ? p->yarn_magnitude / usual : 1 / (1 + 0.1 * multiplier * log(r->factor));
+    GA_TRY(read_yarn_whole(file, p, usual, &magnitude));
   }
   GA_TRY(ga_model_file_bool_or(file, "ga.rope_truncate", true, &truncates));
   r->exact_bounds = !truncates;

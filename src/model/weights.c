@@ -399,9 +399,10 @@ static ga_status check_shape(const ga_hparams *p, const weight_spec *spec, int32
   if (spec->kind == KIND_VECTOR) {
     const bool is_row_each =
         spec->rows == DIM_HEAD && t->view.n_dims == 2 && t->view.dim[1] == dim && t->view.dim[0] * dim == cols;
-    GA_REQUIRE(is_row_each || (t->view.n_dims == 1 && t->view.dim[0] == cols), GA_ERR_SHAPE,
-               "%s: %d dimensions, the last %lld; must be [%lld]", t->name, t->view.n_dims,
-               (long long)(t->view.n_dims ? t->view.dim[t->view.n_dims - 1] : 0), (long long)cols);
+    const bool is_vector = /* files of llama.cpp may have dimensions of 1 before that of the vector */
+        t->view.n_dims >= 1 && t->view.dim[t->view.n_dims - 1] == cols && tensor_elements(t) == cols;
+    GA_REQUIRE(is_row_each || is_vector, GA_ERR_SHAPE, "%s: %d dimensions, the last %lld; must be [%lld]", t->name,
+               t->view.n_dims, (long long)(t->view.n_dims ? t->view.dim[t->view.n_dims - 1] : 0), (long long)cols);
     return GA_OK;
   }
   const int64_t *d = t->view.dim;

@@ -138,7 +138,7 @@ MODELS |= {
         hf.Glm4MoeConfig(**EXPERTS, **ROUTED, head_dim=32, attention_bias=True, use_qk_norm=True, num_mtp_layers=0)),
     "dots1_folder": lambda: hf.Dots1ForCausalLM(hf.Dots1Config(**EXPERTS, **ROUTED, n_shared_experts=2, head_dim=32, sliding_window=None)),
     "ernie4_5_moe_folder": lambda: hf.Ernie4_5_MoeForCausalLM(
-        hf.Ernie4_5_MoeConfig(**dict(EXPERTS, num_hidden_layers=4), moe_num_experts=6, moe_k=2, moe_intermediate_size=32,
+        hf.Ernie4_5_MoeConfig(**dict(EXPERTS, num_hidden_layers=4, intermediate_size=128), moe_num_experts=6, moe_k=2, moe_intermediate_size=32,
                               moe_num_shared_experts=2, moe_layer_start_index=1, moe_layer_interval=2)),
     "hunyuan_moe_folder": lambda: hf.HunYuanMoEV1ForCausalLM(
         hf.HunYuanMoEV1Config(**EXPERTS, num_experts=6, moe_topk=[2, 2], head_dim=32,

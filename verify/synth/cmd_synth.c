@@ -15,6 +15,16 @@
 
 /* --- shapes --- */
 
+/* What the models with shared feed-forwards beside experts have. */
+typedef struct synth_extra {
+  int32_t rotated;       /* elements of a head that are rotated */
+  int32_t dense, shared; /* layers without experts, which come first; width of the feed-forward that is shared */
+  int32_t groups, chosen_groups;      /* of experts */
+  double weights_scale;               /* factor of the experts' weights */
+  int32_t kv_latent, q_latent, v_dim; /* latent attention; 0: none */
+  double yarn_multiplier;
+} synth_extra;
+
 typedef struct synth_shape {
   const char *name;
   const char *arch;
@@ -24,26 +34,47 @@ typedef struct synth_shape {
   bool has_head;                      /* a matrix of its own for the logits, not the embedding's */
   int32_t experts, chosen, expert_ff; /* experts 0: one feed-forward */
   double yarn;                        /* factor of yarn from a context of 4096 tokens; 0: none */
+  const synth_extra *extra;           /* NULL: none */
 } synth_shape;
+
+static const synth_extra glm_air = {.rotated = 64, .dense = 1, .shared = 1408, .weights_scale = 1};
+static const synth_extra deepseek_v3 = {.rotated = 64,
+                                        .dense = 3,
+                                        .shared = 2048,
+                                        .groups = 8,
+                                        .chosen_groups = 4,
+                                        .weights_scale = 2.5,
+                                        .kv_latent = 512,
+                                        .q_latent = 1536,
+                                        .v_dim = 128,
+                                        .yarn_multiplier = 0.1};
 
 /* As the models' own configurations have it. */
 static const synth_shape shapes[] = {
-    {"llama-3-8b", "llama", 32, 4096, 14336, 32, 8, 128, 128256, 8192, 5e5, 1e-5, 0, true, 0, 0, 0, 0},
-    {"llama-3-70b", "llama", 80, 8192, 28672, 64, 8, 128, 128256, 8192, 5e5, 1e-5, 0, true, 0, 0, 0, 0},
-    {"llama-3.2-1b", "llama", 16, 2048, 8192, 32, 8, 64, 128256, 131072, 5e5, 1e-5, 0, false, 0, 0, 0, 0},
-    {"smollm2-135m", "llama", 30, 576, 1536, 9, 3, 64, 49152, 8192, 1e5, 1e-5, 0, false, 0, 0, 0, 0},
-    {"qwen2.5-0.5b", "qwen2", 24, 896, 4864, 14, 2, 64, 151936, 32768, 1e6, 1e-6, 0, false, 0, 0, 0, 0},
-    {"qwen3-0.6b", "qwen3", 28, 1024, 3072, 16, 8, 128, 151936, 40960, 1e6, 1e-6, 0, false, 0, 0, 0, 0},
-    {"qwen3-8b", "qwen3", 36, 4096, 12288, 32, 8, 128, 151936, 40960, 1e6, 1e-6, 0, true, 0, 0, 0, 0},
-    {"gemma-3-270m", "gemma3", 18, 640, 2048, 4, 1, 256, 262144, 32768, 1e6, 1e-6, 512, false, 0, 0, 0, 0},
-    {"gemma-3-1b", "gemma3", 26, 1152, 6912, 4, 1, 256, 262144, 32768, 1e6, 1e-6, 512, false, 0, 0, 0, 0},
-    {"qwen3-30b-a3b", "qwen3moe", 48, 2048, 6144, 32, 4, 128, 151936, 40960, 1e6, 1e-6, 0, true, 128, 8, 768, 0},
-    {"gpt-oss-20b", "gpt-oss", 24, 2880, 2880, 64, 8, 64, 201088, 131072, 1.5e5, 1e-5, 128, true, 32, 4, 2880, 32},
-    {"gpt-oss-120b", "gpt-oss", 36, 2880, 2880, 64, 8, 64, 201088, 131072, 1.5e5, 1e-5, 128, true, 128, 4, 2880, 32},
-    {"mixtral-8x7b", "llama", 32, 4096, 14336, 32, 8, 128, 32000, 32768, 1e6, 1e-5, 0, true, 8, 2, 14336, 0},
-    {"tiny", "llama", 2, 256, 512, 4, 2, 64, 300, 8192, 1e4, 1e-5, 0, true, 0, 0, 0, 0},
-    {"tiny-moe", "qwen3moe", 2, 256, 512, 4, 2, 64, 300, 8192, 1e4, 1e-5, 0, true, 32, 4, 512, 0},
+    {"llama-3-8b", "llama", 32, 4096, 14336, 32, 8, 128, 128256, 8192, 5e5, 1e-5, 0, true, 0, 0, 0, 0, NULL},
+    {"llama-3-70b", "llama", 80, 8192, 28672, 64, 8, 128, 128256, 8192, 5e5, 1e-5, 0, true, 0, 0, 0, 0, NULL},
+    {"llama-3.2-1b", "llama", 16, 2048, 8192, 32, 8, 64, 128256, 131072, 5e5, 1e-5, 0, false, 0, 0, 0, 0, NULL},
+    {"smollm2-135m", "llama", 30, 576, 1536, 9, 3, 64, 49152, 8192, 1e5, 1e-5, 0, false, 0, 0, 0, 0, NULL},
+    {"qwen2.5-0.5b", "qwen2", 24, 896, 4864, 14, 2, 64, 151936, 32768, 1e6, 1e-6, 0, false, 0, 0, 0, 0, NULL},
+    {"qwen3-0.6b", "qwen3", 28, 1024, 3072, 16, 8, 128, 151936, 40960, 1e6, 1e-6, 0, false, 0, 0, 0, 0, NULL},
+    {"qwen3-8b", "qwen3", 36, 4096, 12288, 32, 8, 128, 151936, 40960, 1e6, 1e-6, 0, true, 0, 0, 0, 0, NULL},
+    {"gemma-3-270m", "gemma3", 18, 640, 2048, 4, 1, 256, 262144, 32768, 1e6, 1e-6, 512, false, 0, 0, 0, 0, NULL},
+    {"gemma-3-1b", "gemma3", 26, 1152, 6912, 4, 1, 256, 262144, 32768, 1e6, 1e-6, 512, false, 0, 0, 0, 0, NULL},
+    {"qwen3-30b-a3b", "qwen3moe", 48, 2048, 6144, 32, 4, 128, 151936, 40960, 1e6, 1e-6, 0, true, 128, 8, 768, 0, NULL},
+    {"gpt-oss-20b", "gpt-oss", 24, 2880, 2880, 64, 8, 64, 201088, 131072, 1.5e5, 1e-5, 128, true, 32, 4, 2880, 32,
+     NULL},
+    {"gpt-oss-120b", "gpt-oss", 36, 2880, 2880, 64, 8, 64, 201088, 131072, 1.5e5, 1e-5, 128, true, 128, 4, 2880, 32,
+     NULL},
+    {"mixtral-8x7b", "llama", 32, 4096, 14336, 32, 8, 128, 32000, 32768, 1e6, 1e-5, 0, true, 8, 2, 14336, 0, NULL},
+    {"glm-4.5-air", "glm4moe", 46, 4096, 10944, 96, 8, 128, 151552, 131072, 1e6, 1e-5, 0, true, 128, 8, 1408, 0,
+     &glm_air},
+    {"deepseek-v3", "deepseek2", 61, 7168, 18432, 128, 1, 192, 129280, 163840, 1e4, 1e-6, 0, true, 256, 8, 2048, 40,
+     &deepseek_v3},
+    {"tiny", "llama", 2, 256, 512, 4, 2, 64, 300, 8192, 1e4, 1e-5, 0, true, 0, 0, 0, 0, NULL},
+    {"tiny-moe", "qwen3moe", 2, 256, 512, 4, 2, 64, 300, 8192, 1e4, 1e-5, 0, true, 32, 4, 512, 0, NULL},
 };
+
+static bool is_latent(const synth_shape *s) { return s->extra && s->extra->kv_latent; }
 
 static ga_status find_shape(const char *name, synth_shape *out) {
   char names[256] = "";
@@ -109,7 +140,10 @@ static ga_dtype type_for_row(ga_dtype d, int64_t cols) {
 
 /* Products whose results join the residual stream, other than attention's. */
 static bool is_down(const weight_spec *s) {
-  return !strcmp(s->name, "ffn_down.weight") || !strcmp(s->name, "ffn_down_exps.weight");
+  static const char *const names[] = {"ffn_down.weight", "ffn_down_exps.weight", "ffn_down_shexp.weight"};
+  for (size_t i = 0; i < GA_COUNT_OF(names); i++)
+    if (!strcmp(s->name, names[i])) return true;
+  return false;
 }
 
 static bool is_better(const weight_spec *s, const synth_shape *shape, int64_t il) {
@@ -147,7 +181,8 @@ static float deviation_of(const synth *m, const weight_spec *s, int64_t cols) {
 /* Vectors and routers are f32. Stacks of a type of their own have it in all layers. */
 static ga_dtype type_of(const synth *m, const weight_spec *s, weight_id id, int64_t il) {
   if (s->kind == KIND_VECTOR || id == W_ROUTER) return GA_F32;
-  if (s->kind == KIND_STACK && m->types.experts != m->types.most) return m->types.experts;
+  const bool is_of_heads = id == W_K_UP || id == W_V_UP;
+  if (s->kind == KIND_STACK && !is_of_heads && m->types.experts != m->types.most) return m->types.experts;
   return is_better(s, &m->shape, il) ? m->types.better : m->types.most;
 }
 
@@ -204,6 +239,40 @@ static void put_meta_float(synth *m, const char *key, double value) {
   ga_gguf_put_f32(m->file, name, (float)value);
 }
 
+/* With latent attention a row of the cache is the one key, and its latent vector the one value. */
+static void put_head_sizes(synth *m) {
+  const synth_shape *s = &m->shape;
+  if (!is_latent(s)) {
+    put_key(m, "attention.key_length", s->head_dim);
+    put_key(m, "attention.value_length", s->head_dim);
+    return;
+  }
+  put_key(m, "attention.kv_lora_rank", s->extra->kv_latent);
+  put_key(m, "attention.q_lora_rank", s->extra->q_latent);
+  put_key(m, "attention.key_length", s->extra->kv_latent + s->extra->rotated);
+  put_key(m, "attention.value_length", s->extra->kv_latent);
+  put_key(m, "attention.key_length_mla", s->head_dim);
+  put_key(m, "attention.value_length_mla", s->extra->v_dim);
+}
+
+/* Scores are sigmoids, and weights are divided by their sum. */
+static void put_extra(synth *m, const synth_extra *e) {
+  enum { SIGMOID = 2 };
+  char name[96];
+  put_key(m, "leading_dense_block_count", m->hparams.n_dense_layers);
+  put_key(m, "expert_shared_count", 1);
+  put_key(m, "expert_shared_feed_forward_length", m->hparams.shared_ff_width);
+  put_key(m, "expert_gating_func", SIGMOID);
+  (void)snprintf(name, sizeof name, "%s.expert_weights_norm", m->shape.arch);
+  ga_gguf_put_bool(m->file, name, true);
+  put_meta_float(m, "expert_weights_scale", e->weights_scale);
+  if (e->groups) {
+    put_key(m, "expert_group_count", e->groups);
+    put_key(m, "expert_group_used_count", e->chosen_groups);
+  }
+  if (e->yarn_multiplier > 0) put_meta_float(m, "rope.scaling.yarn_log_multiplier", e->yarn_multiplier);
+}
+
 static void put_hparams(synth *m) {
   const synth_shape *s = &m->shape;
   ga_gguf_put_text(m->file, "general.architecture", s->arch);
@@ -214,10 +283,9 @@ static void put_hparams(synth *m) {
   put_key(m, "context_length", s->context);
   put_key(m, "attention.head_count", s->heads);
   put_key(m, "attention.head_count_kv", s->kv_heads);
-  put_key(m, "attention.key_length", s->head_dim);
-  put_key(m, "attention.value_length", s->head_dim);
+  put_head_sizes(m);
   put_meta_float(m, "attention.layer_norm_rms_epsilon", s->eps);
-  put_key(m, "rope.dimension_count", s->head_dim);
+  put_key(m, "rope.dimension_count", s->extra ? s->extra->rotated : s->head_dim);
   put_meta_float(m, "rope.freq_base", s->rope_base);
   if (s->window) put_key(m, "attention.sliding_window", s->window);
   if (s->experts) {
@@ -225,6 +293,7 @@ static void put_hparams(synth *m) {
     put_key(m, "expert_used_count", s->chosen);
     put_key(m, "expert_feed_forward_length", s->expert_ff);
   }
+  if (s->extra) put_extra(m, s->extra);
   if (s->yarn > 0) {
     char name[96];
     (void)snprintf(name, sizeof name, "%s.rope.scaling.type", s->arch);
@@ -275,6 +344,27 @@ static void own_size(int64_t given, int64_t *size) {
   if (given) *size = given;
 }
 
+/* Sizes of models with more than the others, within the shape's number of layers. */
+static ga_status settle_extra(const synth_args *a, synth *m) {
+  const synth_shape *s = &m->shape;
+  const synth_extra *e = s->extra;
+  ga_hparams *p = &m->hparams;
+  if (!e) return GA_OK;
+  GA_REQUIRE(s->head_dim >= e->rotated + (is_latent(s) ? 2 : 0), GA_ERR_ARG,
+             "--head-dim %lld; must be at least %d: %d elements are rotated", (long long)s->head_dim,
+             e->rotated + (is_latent(s) ? 2 : 0), e->rotated);
+  p->n_dense_layers = (int32_t)(e->dense < s->layers ? e->dense : s->layers);
+  p->shared_ff_width = a->ff ? (int32_t)a->ff : e->shared;
+  p->rot_dim = e->rotated;
+  if (!is_latent(s)) return GA_OK;
+  GA_REQUIRE(s->kv_heads == 1, GA_ERR_ARG, "--kv-heads %lld; must be 1: heads share a latent vector",
+             (long long)s->kv_heads);
+  p->kv_latent = e->kv_latent;
+  p->q_latent = e->q_latent;
+  p->v_dim = e->v_dim;
+  return GA_OK;
+}
+
 static ga_status settle_shape(const synth_args *a, synth *m) {
   synth_shape *s = &m->shape;
   GA_TRY(find_shape(a->shape, s));
@@ -305,8 +395,9 @@ static ga_status settle_shape(const synth_args *a, synth *m) {
                             .v_dim = (int32_t)s->head_dim,
                             .n_experts = s->experts,
                             .n_experts_used = s->chosen,
-                            .expert_ff_width = s->expert_ff};
-  return GA_OK;
+                            .expert_ff_width = s->expert_ff,
+                            .expert_step = 1};
+  return settle_extra(a, m);
 }
 
 static ga_status write_model(const synth_args *a, synth *m) {
@@ -339,7 +430,8 @@ int cmd_synth(int argc, char **argv) {
   const cmd_option options[] = {
       {"shape", 0, OPT_STRING, &a.shape, 0, 0, "NAME",
        "llama-3-8b, llama-3-70b, llama-3.2-1b, smollm2-135m, qwen2.5-0.5b, qwen3-0.6b, "
-       "qwen3-8b, gemma-3-270m, gemma-3-1b, qwen3-30b-a3b, gpt-oss-20b, gpt-oss-120b, mixtral-8x7b, tiny, tiny-moe"},
+       "qwen3-8b, gemma-3-270m, gemma-3-1b, qwen3-30b-a3b, gpt-oss-20b, gpt-oss-120b, mixtral-8x7b, "
+       "glm-4.5-air, deepseek-v3, tiny, tiny-moe"},
       {"type", 0, OPT_STRING, &a.type, 0, 0, "TYPE",
        "f32, f16, bf16, q8_0, q4_k and all other types of weights, or a mixture: "
        "q3_k_m, q4_k_m, q5_k_m, mxfp4_moe"},
