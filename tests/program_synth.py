@@ -103,6 +103,39 @@ class Synth(unittest.TestCase):
                 self.assertIn(f"blk.{first}.ffn_gate_shexp", out)
                 self.assertEqual("attn_k_b" in out, shape == "deepseek-v3")
 
+    def test_traced(self):
+        """The experts that tokens choose are written, and replayed through caches; options that need a GPU or experts are refused."""
+        self.make("--shape", "tiny-moe", "--type", "q8_0")
+        trace = os.path.join(self.folder.name, "trace")
+        run = "run", "-m", self.path, "-d", "cpu", "--no-template", "--ignore-eos", "-n", "12", "-c", "64", "-q", "abcdefgh"
+        rc, _, said = self.ga(*run, "--trace-experts", trace)
+        self.assertEqual(rc, 0, said)
+        rc, out, said = self.ga("bench", "--replay", trace, "--json")
+        self.assertEqual(rc, 0, said)
+        found = json.loads(out)
+        self.assertEqual((found["layers"], found["experts"], found["chosen"]), (2, 32, 4))
+        self.assertGreaterEqual(found["tokens"], 18)
+        for size in found["sizes"]:
+            self.assertTrue(all(0 <= size[k] <= 1 for k in ("lru", "lru_unbounded", "list", "list_of_the_same_tokens")), size)
+            self.assertLessEqual(size["list"], size["list_of_the_same_tokens"])
+        rc, out, said = self.ga("bench", "--replay", trace)
+        self.assertEqual(rc, 0, said)
+        self.assertIn("2 layers, 4 of 32 experts", out)
+        for options, code, says in ((("--cpu-moe",), 1, "n_cpu_moe is all, but cpu is no GPU"), (("--n-cpu-moe", "3"), 1, "n_cpu_moe is 3; must be 0 to 2, all, or -1"),
+                                    (("--expert-cache", "0.01"), 1, "no layer on a GPU has its experts in host memory"),
+                                    (("--expert-cache", "x"), 2, "expert-cache"), (("--cpu-moe", "-ncmoe", "1"), 2, "give one of them"),
+                                    (("--trace-experts", self.folder.name), 1, "Is a directory")):
+            rc, _, said = self.ga(*run, *options)
+            self.assertEqual(rc, code, said)
+            self.assertIn(says, said)
+        for path, says in (self.path, "no trace of experts of version 1"), (self.folder.name + "/none", "No such file"):
+            rc, _, said = self.ga("bench", "--replay", path)
+            self.assertEqual(rc, 1)
+            self.assertIn(says, said)
+        rc, _, said = self.ga("bench", "--trace-experts", trace)
+        self.assertEqual(rc, 2)
+        self.assertIn("--trace-experts needs --model", said)
+
     def test_seeds(self):
         self.make("--shape", "tiny")
         first = self.hash()

@@ -75,9 +75,13 @@ value_id block_ffn(graph_builder *b, value_id h, int32_t act) {
   return build_linear(b, build_act(b, act, up), W_DOWN, build_if_present(b, W_DOWN_B));
 }
 
-value_id block_experts(graph_builder *b, value_id h, int32_t act) {
+static value_id route_of(graph_builder *b, value_id h) {
   const value_id logits = build_linear(b, h, W_ROUTER, build_if_present(b, W_ROUTER_B)); /* [T, n_experts] */
-  const value_id route = build_route(b, logits, build_if_present(b, W_ROUTER_CHOICE_B));
+  return build_route(b, logits, build_if_present(b, W_ROUTER_CHOICE_B));
+}
+
+value_id block_experts(graph_builder *b, value_id h, int32_t act) {
+  const value_id route = route_of(b, h);
   return build_expert_out(b, build_expert_in(b, h, route, act), route);
 }
 
@@ -107,10 +111,13 @@ bool block_has_weight(const ga_hparams *p, weight_id id, int32_t layer) {
 value_id block_expert_layer(graph_builder *b, value_id h, int32_t act) {
   const ga_hparams *p = &b->model->hparams;
   if (!block_layer_has_experts(p, b->layer)) return block_gated_ffn(b, h, act, 1);
-  const value_id y = block_experts(b, h, act);
-  if (!p->shared_ff_width) return y;
+  if (!p->shared_ff_width) return block_experts(b, h, act);
+  /* The shared feed-forward stands between the experts' products: a GPU works on it while the CPU multiplies by experts
+   * in host memory. */
+  const value_id route = route_of(b, h), in = build_expert_in(b, h, route, act);
   const value_id gate = build_linear(b, h, W_GATE_SHARED, W_NONE), up = build_linear(b, h, W_UP_SHARED, W_NONE);
   const value_id shared = build_gated_act(b, act, gate, up); /* [T, F] */
+  const value_id y = build_expert_out(b, in, route);
   if (build_if_present(b, W_SHARED_GATE) == W_NONE)
     return build_add(b, y, build_linear(b, shared, W_DOWN_SHARED, W_NONE));
   const value_id weight = build_gate(b, build_linear(b, h, W_SHARED_GATE, W_NONE)); /* sigmoid of [T, 1] */
