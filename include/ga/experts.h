@@ -155,7 +155,10 @@ typedef enum ga_expert_flags {
   GA_EXPERT_BIAS = 2,     /* adds each expert's bias to its products */
   GA_EXPERT_WEIGHTS = 4,  /* multiplies by a slot's weight: IN the row of X, OUT the slot's result with its bias */
   GA_EXPERT_RESIDUAL = 8, /* OUT: adds residual */
-  GA_EXPERT_SORTED = 16   /* slots' rows, of Y in IN and of X in OUT, are sorted by expert; else by token and slot */
+  GA_EXPERT_SORTED = 16,  /* slots' rows, of Y in IN and of X in OUT, are sorted by expert; else by token and slot */
+  /* IN with top_k 1, without SORTED: row t of X is of expert t mod n_experts, as heads of a token follow each other,
+   * and io.experts is not read. */
+  GA_EXPERT_IN_TURN = 32
 } ga_expert_flags;
 
 /* Multiplies rows by the matrices of the experts that ga_route chose, and applies biases and activations, or adds a
@@ -197,7 +200,7 @@ typedef struct ga_expert_gemm_io {
   const float *bias, *bias_gate;
   void *y;                /* output. IN: [tokens * top_k, n]; OUT: [tokens, n]. Must overlap no input but residual */
   const void *residual;   /* with RESIDUAL: [tokens, n] of y's type and stride; may be y */
-  const int32_t *experts; /* without SORTED: [tokens, top_k] experts, 0 to n_experts - 1 */
+  const int32_t *experts; /* without SORTED and IN_TURN: [tokens, top_k] experts, 0 to n_experts - 1 */
   const float *weights;   /* with WEIGHTS: [tokens, top_k] */
   const int32_t *offsets, *order, *place; /* with SORTED: as ga_route writes them */
   /* with n_matrices: [n_experts] each expert's matrix, less than n_matrices; -1 = it has none: its slots are left out.

@@ -20,7 +20,7 @@ uint64_t cpu_expert_list_bytes(const ga_expert_gemm_desc *d) {
 
 static ga_status check_expert_numbers(const ga_kernel *kernel, const ga_expert_gemm_desc *d,
                                       const ga_expert_gemm_io *a) {
-  for (int64_t i = 0; i < expert_slots(d); i++)
+  for (int64_t i = 0; i < (d->flags & GA_EXPERT_IN_TURN ? 0 : expert_slots(d)); i++)
     GA_REQUIRE(a->experts[i] >= 0 && a->experts[i] < d->n_experts, GA_ERR_ARG,
                "%s: experts[%lld] is %d; must be in [0, %d)", kernel->id, (long long)i, a->experts[i], d->n_experts);
   return GA_OK;
@@ -50,14 +50,17 @@ static ga_status check_slot_order(const ga_kernel *kernel, const ga_expert_gemm_
   return GA_OK;
 }
 
+static int32_t expert_of_slot(const expert_job *job, int64_t i) {
+  return job->d->flags & GA_EXPERT_IN_TURN ? (int32_t)(i % job->d->n_experts) : job->a->experts[i];
+}
+
 /* Sorts slots by expert, a counting sort into the lists. */
 static void sort_slots_by_expert(expert_job *job, int32_t *offsets, int32_t *order) {
   const ga_expert_gemm_desc *d = job->d;
-  const int32_t *experts = job->a->experts;
   memset(offsets, 0, ((size_t)d->n_experts + 1) * sizeof *offsets);
-  for (int64_t i = 0; i < expert_slots(d); i++) offsets[experts[i] + 1]++;
+  for (int64_t i = 0; i < expert_slots(d); i++) offsets[expert_of_slot(job, i) + 1]++;
   for (int32_t e = 0; e < d->n_experts; e++) offsets[e + 1] += offsets[e];
-  for (int64_t i = 0; i < expert_slots(d); i++) order[offsets[experts[i]]++] = (int32_t)i;
+  for (int64_t i = 0; i < expert_slots(d); i++) order[offsets[expert_of_slot(job, i)]++] = (int32_t)i;
   for (int32_t e = d->n_experts; e > 0; e--) offsets[e] = offsets[e - 1]; /* each had become the next one's */
   offsets[0] = 0;
 }

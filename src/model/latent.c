@@ -1,6 +1,8 @@
 #include "model/latent.h"
 
 #include "base/status.h"
+#include "core/device.h"
+#include "ga/experts.h"
 #include "ga/gemm.h"
 #include "ga/layer.h"
 #include "ga/mla.h"
@@ -19,6 +21,34 @@ static ga_gemm_desc head_product(const op_shape *s, const ga_weight *w) {
   return d;
 }
 
+/* The products of all heads, whose matrices are experts in turn. Heads of X have x_head elements, those of Y y_head. */
+static ga_expert_gemm_desc heads_product(const op_shape *s, const ga_weight *w, int64_t x_head, int64_t y_head) {
+  ga_expert_gemm_desc d = GA_EXPERT_GEMM_DESC_INIT;
+  d.tokens = (int64_t)s->n_tokens * s->hparams->n_heads;
+  d.n_experts = s->hparams->n_heads;
+  d.top_k = 1;
+  d.form = GA_EXPERT_IN;
+  d.flags = GA_EXPERT_IN_TURN;
+  d.n = ga_weight_rows(w);
+  d.k = ga_weight_cols(w);
+  d.w_dtype = (int32_t)w->dtype;
+  d.w_layout = (int32_t)w->layout;
+  d.x_stride = x_head;
+  d.y_stride = y_head;
+  return d;
+}
+
+/* Returns whether one call multiplies all heads. A CPU has no launches to save, and products by experts are not
+ * batch-invariant. */
+static bool takes_heads_together(const ga_ctx *ctx, const op_shape *s) {
+  return !ga_device_works_in_calls(ctx->device) && !s->is_invariant && s->hparams->n_heads <= 1024;
+}
+
+/* Returns whether heads of all tokens are evenly spaced. */
+static bool is_even(int64_t tokens, int64_t stride, int64_t heads, int64_t head) {
+  return tokens == 1 || stride == heads * head;
+}
+
 /* Bytes of one head's matrix. Packed stacks have whole groups of packed rows for each head. */
 static ga_status matrix_bytes_of_head(ga_ctx *ctx, const ga_weight *w, uint64_t *bytes) {
   ga_pack_desc d = GA_PACK_DESC_INIT;
@@ -31,17 +61,20 @@ static ga_status matrix_bytes_of_head(ga_ctx *ctx, const ga_weight *w, uint64_t 
 }
 
 static ga_status plan_heads(ga_ctx *ctx, const op_shape *s, uint64_t *workspace) {
-  const ga_gemm_desc d = head_product(s, s->w[0]);
+  const ga_gemm_desc one = head_product(s, s->w[0]);
+  const ga_expert_gemm_desc all = heads_product(s, s->w[0], ga_weight_cols(s->w[0]), ga_weight_rows(s->w[0]));
   ga_plan *plan;
-  GA_TRY(ga_gemm_plan(ctx, &d, &plan));
+  GA_TRY(ga_gemm_plan(ctx, &one, &plan));
   *workspace = ga_plan_workspace_bytes(plan);
+  ga_plan_destroy(plan);
+  if (!takes_heads_together(ctx, s)) return GA_OK;
+  GA_TRY(ga_expert_gemm_plan(ctx, &all, &plan));
+  if (ga_plan_workspace_bytes(plan) > *workspace) *workspace = ga_plan_workspace_bytes(plan);
   ga_plan_destroy(plan);
   return GA_OK;
 }
 
-/* Multiplies the first elements of each head of x, whose heads have x_head elements, by the head's matrix. Results are
- * the first elements of the heads of y. */
-static ga_status multiply_heads(const op_call *c, int64_t x_head, int64_t y_head) {
+static ga_status multiply_each_head(const op_call *c, int64_t x_head, int64_t y_head) {
   const ga_weight *w = c->w[0];
   ga_gemm_desc d = head_product(&c->shape, w);
   uint64_t bytes;
@@ -56,17 +89,33 @@ static ga_status multiply_heads(const op_call *c, int64_t x_head, int64_t y_head
   return GA_OK;
 }
 
+/* Multiplies the first elements of each head of x, whose heads have x_head elements, by the head's matrix. Results are
+ * the first elements of the heads of y. */
+static ga_status multiply_heads(const op_call *c, int64_t x_head, int64_t y_head) {
+  const int64_t tokens = c->shape.n_tokens, heads = c->shape.hparams->n_heads;
+  if (!takes_heads_together(c->ctx, &c->shape) || !is_even(tokens, c->x_stride[0], heads, x_head) ||
+      !is_even(tokens, c->y_stride, heads, y_head))
+    return multiply_each_head(c, x_head, y_head);
+  const ga_expert_gemm_desc d = heads_product(&c->shape, c->w[0], x_head, y_head);
+  const ga_expert_gemm_io io = {.x = c->x[0], .w = c->w[0]->data, .y = c->y};
+  return ga_expert_gemm(c->ctx, &d, &io, NULL);
+}
+
 /* --- queries --- */
 
-/* Copies the last rot_dim elements of each head of x to the end of each head of y. */
+/* Copies the last rot_dim elements of each head of x to the end of each head of y, of all heads at once where they are
+ * evenly spaced. */
 static ga_status copy_rotated(const op_call *c, int64_t x_head, int64_t y_head) {
   const ga_hparams *p = &c->shape.hparams[0];
+  const int64_t tokens = c->shape.n_tokens;
+  const bool even =
+      is_even(tokens, c->x_stride[0], p->n_heads, x_head) && is_even(tokens, c->y_stride, p->n_heads, y_head);
   ga_add_desc d = GA_ADD_DESC_INIT;
-  d.rows = c->shape.n_tokens;
+  d.rows = even ? tokens * p->n_heads : tokens;
   d.width = p->rot_dim;
-  d.x_stride = c->x_stride[0];
-  d.y_stride = c->y_stride;
-  for (int32_t h = 0; h < p->n_heads; h++) {
+  d.x_stride = even ? x_head : c->x_stride[0];
+  d.y_stride = even ? y_head : c->y_stride;
+  for (int32_t h = 0; h < (even ? 1 : p->n_heads); h++) {
     const ga_add_io io = {.x = c->x[0] + (h + 1) * x_head - p->rot_dim, .y = c->y + (h + 1) * y_head - p->rot_dim};
     GA_TRY(ga_add(c->ctx, &d, &io, NULL));
   }

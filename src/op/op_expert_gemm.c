@@ -45,6 +45,10 @@ static ga_status check_activation(const ga_expert_gemm_desc *d) {
 
 static ga_status complete(ga_expert_gemm_desc *d) {
   GA_TRY(ga_expert_gemm_complete_fields(d));
+  GA_REQUIRE(!(d->flags & GA_EXPERT_IN_TURN) ||
+                 (d->form == GA_EXPERT_IN && d->top_k == 1 && !(d->flags & GA_EXPERT_SORTED)),
+             GA_ERR_ARG, OP ": flags 0x%x, form %d, top_k %d: IN_TURN goes with form IN and top_k 1, without SORTED",
+             d->flags, d->form, d->top_k);
   GA_TRY(complete_weights(d));
   GA_TRY(check_activation(d));
   GA_REQUIRE(d->tokens <= INT32_MAX / d->top_k, GA_ERR_SHAPE,
@@ -64,6 +68,7 @@ static ga_status check_flagged(const ga_expert_gemm_desc *d, const ga_expert_gem
   if (d->flags & GA_EXPERT_RESIDUAL) GA_CHECK_AT(OP, io->residual, d->y_dtype, "residual");
   if (d->flags & GA_EXPERT_WEIGHTS) GA_CHECK_AT(OP, io->weights, GA_F32, "weights");
   if (d->n_matrices) GA_CHECK_AT(OP, io->matrices, GA_I32, "matrices");
+  if (d->flags & GA_EXPERT_IN_TURN) return GA_OK;
   if (!(d->flags & GA_EXPERT_SORTED)) {
     GA_CHECK_AT(OP, io->experts, GA_I32, "experts");
     return GA_OK;

@@ -22,7 +22,7 @@ static slot slot_at(const ga_expert_gemm_desc *d, const ga_expert_gemm_io *a, in
     s.row = a->place[at];
     while (a->offsets[s.expert + 1] <= s.row) s.expert++;
   } else {
-    s.expert = a->experts[at];
+    s.expert = d->flags & GA_EXPERT_IN_TURN ? (int32_t)(at % d->n_experts) : a->experts[at];
   }
   s.matrix = matrix_of(d, a, s.expert);
   return s;
@@ -85,6 +85,7 @@ static ga_status check_experts(const ga_kernel *kernel, const ga_expert_gemm_des
     GA_REQUIRE(a->matrices[e] >= -1 && a->matrices[e] < d->n_matrices, GA_ERR_ARG,
                "%s: matrices[%d] is %d; must be in [-1, %lld)", kernel->id, e, a->matrices[e],
                (long long)d->n_matrices);
+  if (d->flags & GA_EXPERT_IN_TURN) return GA_OK;
   for (int64_t i = 0; !sorted && i < n; i++)
     GA_REQUIRE(a->experts[i] >= 0 && a->experts[i] < d->n_experts, GA_ERR_ARG,
                "%s: experts[%lld] is %d; must be in [0, %d)", kernel->id, (long long)i, a->experts[i], d->n_experts);

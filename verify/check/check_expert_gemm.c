@@ -82,6 +82,11 @@ static void draw(check_case *c) {
   d->y_stride = check_stride(c, d->n, 1);
   if (check_pick(c, 3) == 0) d->n_matrices = 1 + check_pick(c, 2 * d->n_experts);
   while (d->n_matrices * d->expert_rows * d->k > MAX_WEIGHTS && d->n_matrices > 1) d->n_matrices /= 2;
+  if (d->form == GA_EXPERT_IN && !(d->flags & GA_EXPERT_SORTED) && check_pick(c, 3) == 0) {
+    d->flags |= GA_EXPERT_IN_TURN;
+    d->tokens = ga_min_i64(d->tokens * d->top_k, 60);
+    d->top_k = 1;
+  }
   if (d->act || d->clamp) c->specials &= ~(uint32_t)CHECK_INF;     /* formulas give NaN, or the limit */
   if (rounds_x(c->kernel)) c->specials &= ~(uint32_t)CHECK_INF;    /* which has no scale */
   if (takes_bf16(c->kernel)) c->specials &= ~(uint32_t)CHECK_TINY; /* which bf16 units take for zero */
@@ -97,6 +102,7 @@ static const char *must_refuse(const check_case *c) {
 
 static int32_t expert_of(const check_case *c, int64_t slot) {
   const ga_expert_gemm_desc *d = c->desc;
+  if (d->flags & GA_EXPERT_IN_TURN) return (int32_t)(slot % d->n_experts);
   uint64_t seed = (uint64_t)c->bits * 0x9e3779b97f4a7c15u, x = seed + (uint64_t)slot;
   const uint64_t first = ga_splitmix64(&seed), one = ga_splitmix64(&x), n = (uint64_t)d->n_experts;
   if (KIND_OF_CHOICE == 1) return (int32_t)(first % n);             /* all tokens, all slots */
@@ -236,6 +242,7 @@ static void args_of_order(const ga_expert_gemm_desc *d, check_args *a) {
   const int64_t slots = drawn_slots(d);
   if (d->n_matrices)
     check_index(a, "matrices", offsetof(ga_expert_gemm_io, matrices), d->n_experts, 0, 1)->fill = CHECK_FILL_OP;
+  if (d->flags & GA_EXPERT_IN_TURN) return;
   if (!(d->flags & GA_EXPERT_SORTED)) {
     check_index(a, "experts", offsetof(ga_expert_gemm_io, experts), slots, 0, 1)->fill = CHECK_FILL_OP;
     return;
@@ -282,6 +289,7 @@ static int64_t slot_row(const check_case *c, int64_t slot) {
 static int32_t called_expert(const ga_expert_gemm_desc *d, const ga_expert_gemm_io *a, int64_t slot, int64_t *row) {
   int32_t e = 0;
   *row = slot;
+  if (d->flags & GA_EXPERT_IN_TURN) return (int32_t)(slot % d->n_experts);
   if (!(d->flags & GA_EXPERT_SORTED)) return a->experts[slot];
   *row = a->place[slot];
   while (a->offsets[e + 1] <= *row) e++;

@@ -17,6 +17,8 @@ typedef struct few_shape {
 } few_shape;
 
 static bool few_is_sorted(const ga_expert_gemm_desc *d) { return d->flags & GA_EXPERT_SORTED; }
+/* Returns whether an expert's rows are multiplied together. */
+static bool few_has_runs(const ga_expert_gemm_desc *d) { return d->flags & (GA_EXPERT_SORTED | GA_EXPERT_IN_TURN); }
 static bool few_has_token(const ga_expert_gemm_desc *d) { return d->form == GA_EXPERT_OUT && !few_is_sorted(d); }
 /* Returns whether slots' results are written first, and added up by a second launch. */
 static bool few_has_results(const ga_expert_gemm_desc *d) { return d->form == GA_EXPERT_OUT && few_is_sorted(d); }
@@ -46,6 +48,7 @@ static void set_shares(few_shape *s, const ga_expert_gemm_desc *d, int64_t share
 /* Returns how many groups there are at most: an expert's last group may have few rows. */
 static int64_t few_most_groups(const ga_expert_gemm_desc *d, int64_t group_rows) {
   if (few_has_token(d)) return d->tokens;
+  if (d->flags & GA_EXPERT_IN_TURN) return d->n_experts * ga_div_up(ga_div_up(d->tokens, d->n_experts), group_rows);
   if (!few_is_sorted(d)) return few_slots(d);
   return ga_min_i64(few_slots(d), few_slots(d) / group_rows + ga_min_i64(d->n_experts, few_slots(d)));
 }
@@ -58,7 +61,7 @@ static few_shape few_shape_of(const ga_kernel *k, const ga_expert_gemm_desc *d, 
   const cuda_unit *u = cuda_unit_of(d->w_dtype);
   few_shape s = {.tiles = ga_div_up(d->n, GA_PACKED_ROWS), .units = ga_div_up(d->k, u->k)};
   s.parts = few_has_token(d) ? d->top_k : d->flags & GA_EXPERT_GATED ? 2 : 1;
-  for (s.group_rows = few_is_sorted(d) ? MOST_GROUP_ROWS : 1;; s.group_rows /= 2) {
+  for (s.group_rows = few_has_runs(d) ? MOST_GROUP_ROWS : 1;; s.group_rows /= 2) {
     set_shares(&s, d, s.tiles, warps);
     if (s.shared_bytes <= limit || s.group_rows == 1) break;
   }
@@ -96,7 +99,7 @@ double cuda_expert_few_cost(const ga_kernel *k, const void *desc, const ga_caps 
   if (cuda_expert_is_empty(d)) return 0;
   const ga_dtype_traits *t = ga_dtype_info((ga_dtype)d->w_dtype);
   const double slots = (double)few_slots(d),
-               groups = few_is_sorted(d) ? cuda_expert_groups(d, few_shape_of(k, d, caps).group_rows) : slots,
+               groups = few_has_runs(d) ? cuda_expert_groups(d, few_shape_of(k, d, caps).group_rows) : slots,
                elements = groups * (double)d->n * (double)d->k * (d->flags & GA_EXPERT_GATED ? 2 : 1),
                bytes = elements * t->block_bytes / t->block_elems;
   return cuda_clocks_us(caps, (int64_t)(LAUNCH + fmax(bytes / BYTES, elements / ELEMENTS)));

@@ -3,10 +3,10 @@
  * COMPUTES  Y of ga_expert_gemm (ga/experts.h), or the results of slots, which expert_sum adds up. Products as in
  *           packed_few.h
  * CONTRACT  x and y f32, k at least 1; w packed, at multiples of 16 bytes; n and k up to 2^28
- * WORK      a group is up to group_rows sorted rows of an expert; without SORTED it is a slot (IN) or a token with all
- *           its slots (OUT). Slots whose expert has no matrix are left out. `shares` blocks have a group, each a run
- *           of its tiles of 16 rows of W. A tile has a part for each matrix or slot; all units of all parts are
- *           divided evenly among the warps
+ * WORK      a group is up to group_rows rows of an expert, with SORTED or IN_TURN; else it is a slot (IN) or a token
+ *           with all its slots (OUT). Slots whose expert has no matrix are left out. `shares` blocks have a group,
+ *           each a run of its tiles of 16 rows of W. A tile has a part for each matrix or slot; all units of all parts
+ *           are divided evenly among the warps
  * DATA      W: gmem -> registers, 16 bytes a lane, a group reads it once. A warp loads DEPTH - 1 units before it
  *           multiplies one; if DEPTH is 1, it loads the next one afterwards. X: two bf16 an element in shared memory,
  *           once a block. Sums of warps meet in shared memory and are added in one order
@@ -53,6 +53,7 @@ typedef const ga_kargs_expert_few *args;
 typedef struct {
   int expert, matrix;     /* of all rows; OUT without SORTED: slot_expert and slot_matrix have each slot's */
   int first, count;       /* sorted rows, or slots; count 0: the block has no work */
+  int step;               /* from one of them to the next: n_experts with IN_TURN, else 1 */
   int copies;             /* of X: twice the rows, rounded up to a power of two; OUT without SORTED: 2 for each slot */
   int tile, tiles;        /* first and number */
   int parts;              /* of a tile: matrices, or slots */
@@ -120,6 +121,17 @@ GA_DEV void find_group(args a, int group, block_shared *s) {
   }
 }
 
+/* Finds group `group` of IN_TURN: groups of an expert follow each other. */
+GA_DEV void find_turn(args a, int group, share *sh) {
+  const int n = a->e.n_experts, most = (int)((a->e.tokens + n - 1) / n),
+            groups = (most + a->group_rows - 1) / a->group_rows, done = group % groups * a->group_rows;
+  sh->expert = group / groups;
+  sh->step = n;
+  sh->first = done * n + sh->expert;
+  const int rows = (int)((a->e.tokens - sh->expert + n - 1) / n) - done;
+  sh->count = rows < 0 ? 0 : rows < a->group_rows ? rows : a->group_rows;
+}
+
 /* Experts of a token's slots, and their order. */
 GA_DEV void find_slots(args a, int64_t token, block_shared *s) {
   const int slot = thread_index();
@@ -145,12 +157,14 @@ GA_DEV void find_slots(args a, int64_t token, block_shared *s) {
 
 GA_DEV share find_share(args a, block_shared *s) {
   const int group = block_index() / a->shares, number = block_index() % a->shares;
-  share sh = {0, 0, group, 1, 2, 0, 0, a->e.flags & EXPERT_GATED ? 2 : 1, 0, 0, 0, 0};
+  share sh = {0, 0, group, 1, 1, 2, 0, 0, a->e.flags & EXPERT_GATED ? 2 : 1, 0, 0, 0, 0};
   if (is_for_token(a)) {
     find_slots(a, group, s);
     sh.first = group * a->e.top_k;
   } else if (a->e.flags & EXPERT_SORTED) {
     find_group(a, group, s);
+  } else if (a->e.flags & EXPERT_IN_TURN) {
+    find_turn(a, group, &sh);
   } else {
     sh.expert = a->e.experts[group];
   }
@@ -160,8 +174,8 @@ GA_DEV share find_share(args a, block_shared *s) {
     sh.expert = s->found[0];
     sh.first = s->found[1];
     sh.count = s->found[2];
-    while (sh.copies < 2 * sh.count) sh.copies *= 2;
   }
+  while (!is_for_token(a) && sh.copies < 2 * sh.count) sh.copies *= 2;
   sh.matrix = expert_matrix(&a->e, sh.expert);
   if (sh.matrix < 0 && !is_for_token(a)) sh.count = 0;
   sh.tile = (int)((int64_t)a->tiles * number / a->shares);
@@ -179,7 +193,8 @@ GA_DEV int warp_of_unit(const share *s, int unit) { return (int)(((uint32_t)(uni
 
 /* Returns the slot, among all tokens' slots, of the block's i-th row. */
 GA_DEV int64_t row_slot(args a, const share *sh, int i) {
-  return a->e.flags & EXPERT_SORTED ? a->e.order[sh->first + i] : sh->first + i;
+  const int64_t at = sh->first + (int64_t)i * sh->step;
+  return a->e.flags & EXPERT_SORTED ? a->e.order[at] : at;
 }
 
 /* --- X to shared memory --- */
@@ -313,7 +328,7 @@ GA_DEV void multiply_parts_of(args a, const share *sh, block_shared *s, bool two
 /* Element (row of the block's rows, column `col` of Y) of IN, or a slot's result of OUT. */
 GA_DEV void finish_slot(args a, const share *sh, int i, int tile, int row, int64_t col) {
   const bool in = a->e.form == EXPERT_IN, gated = a->e.flags & EXPERT_GATED;
-  const int64_t y_row = sh->first + i;
+  const int64_t y_row = sh->first + (int64_t)i * sh->step;
   const float weight = in ? expert_weight(&a->e, row_slot(a, sh, i)) : 1;
   const int of_u = tile * sh->parts + sh->parts - 1;
   float g = 0;

@@ -8,7 +8,14 @@
 /* Values of the enums of ga/experts.h, which never change. */
 enum { EXPERT_IN = 0, EXPERT_OUT = 1 };
 enum { CLAMP_NONE = 0, CLAMP_BEFORE = 1, CLAMP_AFTER = 2 };
-enum { EXPERT_GATED = 1, EXPERT_BIAS = 2, EXPERT_WEIGHTS = 4, EXPERT_RESIDUAL = 8, EXPERT_SORTED = 16 };
+enum {
+  EXPERT_GATED = 1,
+  EXPERT_BIAS = 2,
+  EXPERT_WEIGHTS = 4,
+  EXPERT_RESIDUAL = 8,
+  EXPERT_SORTED = 16,
+  EXPERT_IN_TURN = 32
+};
 enum { EXPERT_MOST_SLOTS = 64 /* largest number of slots of a token */, EXPERT_ACT_RELU2 = 4 /* ga_act_kind */ };
 
 /* Returns the expert of sorted row p: the last one whose rows begin at p or before it. */
@@ -29,6 +36,7 @@ GA_DEV int expert_matrix(const ga_kargs_expert *a, int expert) { return a->matri
 
 /* Returns the expert of a slot, whose index is among all tokens' slots. */
 GA_DEV int expert_of_slot(const ga_kargs_expert *a, int64_t slot) {
+  if (a->flags & EXPERT_IN_TURN) return (int)(slot % a->n_experts);
   return a->flags & EXPERT_SORTED ? expert_of_row(a, a->place[slot]) : a->experts[slot];
 }
 

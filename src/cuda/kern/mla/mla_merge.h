@@ -11,7 +11,8 @@
 
 enum { MLA_IN_FLIGHT = 8 /* partial results that a thread loads at once */ };
 
-/* Returns the floats of a row of partial results: O in whole quads, m, l and two that are not used. */
+/* Returns the floats of a row of partial results: O in whole quads, of which all columns are
+ * written, m, l and two that are not used. */
 GA_DEV int mla_partial_floats(int v_dim) { return (v_dim + 3) / 4 * 4 + 4; }
 
 /* Returns the partial result of row r of the unit's split. */
@@ -52,11 +53,9 @@ GA_DEV mla_quad mla_merge_quad(const ga_kargs_mla *a, const float *at, int64_t s
     float m[MLA_IN_FLIGHT], l[MLA_IN_FLIGHT], o[MLA_IN_FLIGHT][4];
     GA_UNROLL for (int e = 0; e < MLA_IN_FLIGHT; e++) {
       const float *p = at + (first + e < parts ? first + e : parts - 1) * step;
-      float ml[4];
       ldg_f4(o[e], p + c);
-      ldg_f4(ml, p + ml_at);
-      m[e] = ml[0];
-      l[e] = ml[1];
+      m[e] = ldg_f32(p + ml_at);
+      l[e] = ldg_f32(p + ml_at + 1);
     }
     mla_quad_add(&sum, parts - first, m, l, o);
   }
