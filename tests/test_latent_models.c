@@ -24,20 +24,28 @@ static void test_kind_of_pages(void **state) {
   assert_int_equal(plan->kv_token, LAYERS * LATENT_ROW * 2); /* f16 */
   assert_int_equal(plan->kv, (uint64_t)CONTEXT * LAYERS * LATENT_ROW * 2);
   assert_int_equal(memory_kinds_of(&r.model->hparams, GA_E4M3, &kinds), GA_ERR_DTYPE);
+  ga_hparams wide = r.model->hparams;
+  wide.kv_latent = 128;
+  assert_ok(memory_kinds_of(&wide, GA_E4M3, &kinds)); /* codes, a scale, and bf16 */
+  assert_int_equal(kinds.kind[0].unit_bytes, LAYERS * GA_KV_PAGE * (128 + 4 + 2 * wide.rot_dim));
   close_hybrid(&r);
 }
 
 static void test_cache_types(void **state) {
-  static const ga_dtype refused[] = {GA_E4M3, GA_Q8_0, GA_Q4_0};
+  static const struct {
+    ga_dtype type;
+    const char *text;
+  } refused[] = {{GA_E4M3, "kv cache of e4m3 needs latent vectors in multiples of 128; this model's have "},
+                 {GA_Q8_0, "allowed for models with latent attention: f16, f32, bf16, e4m3"},
+                 {GA_Q4_0, "allowed for models with latent attention: f16, f32, bf16, e4m3"}};
   (void)state;
   rig r = open_hybrid();
   for (size_t i = 0; i < GA_COUNT_OF(refused); i++) {
     ga_session *s;
     ga_session_options so = GA_SESSION_OPTIONS_INIT;
-    so.kv_dtype = (int32_t)refused[i];
+    so.kv_dtype = (int32_t)refused[i].type;
     assert_int_equal(ga_session_create(r.model, &so, &s), GA_ERR_DTYPE);
-    if (!strstr(ga_error_text(), "allowed for models with latent attention: f16, f32, bf16"))
-      fail_msg("%s", ga_error_text());
+    if (!strstr(ga_error_text(), refused[i].text)) fail_msg("%s", ga_error_text());
   }
   close_hybrid(&r);
 }

@@ -2,6 +2,7 @@
  * sequence; descriptions and calls that are refused. */
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "base/rng.h"
 #include "ga/mla.h"
@@ -117,7 +118,11 @@ static void refused_mla_plans(ga_ctx *ctx) {
   d.head_dim = 3, d.q_heads = 0;
   refused_mla_plan(ctx, d, GA_ERR_SHAPE, "mla: q_heads is 0; must be 1 to 65536");
   d.q_heads = 2, d.kv_dtype = GA_E4M3;
-  refused_mla_plan(ctx, d, GA_ERR_DTYPE, "mla: kv_dtype is e4m3; allowed: f32, f16, bf16");
+  refused_mla_plan(ctx, d, GA_ERR_SHAPE, "mla: v_dim is 2 and head_dim 3; an e4m3 cache needs a multiple of 128");
+  d.v_dim = 128, d.head_dim = 129;
+  refused_mla_plan(ctx, d, GA_ERR_SHAPE, "128, and an even number of further elements");
+  d.v_dim = 2, d.head_dim = 3, d.kv_dtype = GA_Q8_0;
+  refused_mla_plan(ctx, d, GA_ERR_DTYPE, "mla: kv_dtype is q8_0; allowed: f32, f16, bf16, e4m3");
   d.kv_dtype = GA_BF16, d.page_size = 0;
   refused_mla_plan(ctx, d, GA_ERR_SHAPE, "mla: page_size is 0; must be 1 to 2^24");
   d.page_size = 64, d.flags = GA_MLA_LSE;
@@ -228,6 +233,29 @@ static void stored_rows(ga_ctx *ctx) {
   for (int i = 0; i < 6; i++) assert_as_by_hand(cache[1][i], apart[i], "cache of neox");
 }
 
+/* The largest element of the only block is 896 = 448 * 2: the scale is 2. Then 1 has code 0x30, 0.5. */
+static void stored_codes(ga_ctx *ctx) {
+  enum { ROW = 128 + 4 + 2 * 2 };
+  static const float freq[1] = {0};
+  static const int32_t slots[1] = {1}, positions[1] = {0};
+  float x[130];
+  GA_ALIGNED(4) uint8_t cache[2][ROW];
+  float scale;
+  for (int i = 0; i < 130; i++) x[i] = 1;
+  x[5] = -896, x[129] = 3;
+  memset(cache, 7, sizeof cache);
+  ga_mla_store_desc d = store_desc_of_test();
+  d.tokens = 1, d.slots = 2, d.v_dim = 128, d.rot_dim = 2, d.kv_dtype = GA_E4M3, d.magnitude = 1;
+  const ga_mla_store_io io = {.x = x, .slot = slots, .positions = positions, .inv_freq = freq, .cache = cache};
+  if (ga_mla_store(ctx, &d, &io, NULL) != GA_OK) fail_msg("%s", ga_error_text());
+  for (int i = 0; i < 128; i++) assert_int_equal(cache[1][i], i == 5 ? 0xfe : 0x30);
+  memcpy(&scale, cache[1] + 128, sizeof scale);
+  assert_true(scale == 2);
+  assert_int_equal(cache[1][132] | cache[1][133] << 8, 0x3f80); /* 1 and 3 in bf16 */
+  assert_int_equal(cache[1][134] | cache[1][135] << 8, 0x4040);
+  for (int i = 0; i < ROW; i++) assert_int_equal(cache[0][i], 7);
+}
+
 static void refused_stores(ga_ctx *ctx) {
   ga_mla_store_desc d = store_desc_of_test();
   d.rot_dim = 3;
@@ -237,7 +265,9 @@ static void refused_stores(ga_ctx *ctx) {
   d.v_dim = 0;
   refused_store(ctx, d, GA_ERR_SHAPE, "mla_store: v_dim is 0; must be 1 to 1024");
   d.v_dim = 2, d.kv_dtype = GA_Q8_0;
-  refused_store(ctx, d, GA_ERR_DTYPE, "mla_store: kv_dtype is q8_0; allowed: f32, f16, bf16");
+  refused_store(ctx, d, GA_ERR_DTYPE, "mla_store: kv_dtype is q8_0; allowed: f32, f16, bf16, e4m3");
+  d.kv_dtype = GA_E4M3;
+  refused_store(ctx, d, GA_ERR_SHAPE, "mla_store: v_dim is 2; an e4m3 cache needs a multiple of 128");
   d.kv_dtype = GA_F32, d.norm_eps = -1;
   refused_store(ctx, d, GA_ERR_ARG, "mla_store: norm_eps is -1");
   d.norm_eps = 0;
@@ -255,6 +285,7 @@ static void refused_stores(ga_ctx *ctx) {
 
 static void look_at_stores(ga_ctx *ctx) {
   stored_rows(ctx);
+  stored_codes(ctx);
   refused_stores(ctx);
 }
 

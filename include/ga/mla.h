@@ -10,6 +10,10 @@
  *   logit           scale * (q . [c, r])
  *   o of head h     sum of softmax weights times c       v_dim elements
  *
+ * A row of an e4m3 cache has codes of the latent vector, then an f32 scale for each 128 of them, then the rotated key
+ * in bf16: 656 bytes for 512 + 64, as FlashMLA has them. Scales are powers of two: the least of at least 1 / 448 of the
+ * block's largest magnitude. Codes times scales are exact in bf16.
+ *
  * Sequences are packed: q_start has their first rows in Q and O, kv_len their cached tokens. Attention is causal: query
  * i of a sequence with n_q queries and n_kv cached tokens sees tokens j <= i + n_kv - n_q, so that the last query sees
  * all of them. NaN and infinities of a token reach only rows that see the token.
@@ -43,9 +47,11 @@ typedef struct ga_mla_desc {
   int32_t q_heads;            /* number of heads of Q, 1 to 65536 */
   /* elements of a row of the cache and of a head of Q, 1 to 1024: the latent vector and the rotated part */
   int32_t head_dim;
-  int32_t v_dim;     /* elements of the latent vector and of a head of O, 1 to 1024, at most head_dim */
-  int32_t q_dtype;   /* ga_dtype of Q: f32, f16, bf16 */
-  int32_t kv_dtype;  /* ga_dtype of the cache: f32, f16, bf16 */
+  int32_t v_dim;   /* elements of the latent vector and of a head of O, 1 to 1024, at most head_dim */
+  int32_t q_dtype; /* ga_dtype of Q: f32, f16, bf16 */
+  /* ga_dtype of the cache: f32, f16, bf16, e4m3. e4m3: rows of codes, scales and bf16, which need v_dim to be a
+   * multiple of 128 */
+  int32_t kv_dtype;
   int32_t o_dtype;   /* ga_dtype of O: f32, f16, bf16 */
   int32_t page_size; /* tokens of a page, 1 to 2^24 */
   uint32_t flags;    /* ga_mla_flags */
@@ -56,9 +62,10 @@ typedef struct ga_mla_desc {
   { sizeof(ga_mla_desc), 1, 0, 0, 0, 0, 0, 0, 0, 0, GA_F32, GA_BF16, GA_F32, 64, 0, 1.0f, 0 }
 
 typedef struct ga_mla_io {
-  const void *q;     /* [tokens, q_heads, head_dim]: the absorbed query, then its rotated part */
-  const void *cache; /* pages [pages, page_size, head_dim], contiguous */
-  void *o;           /* output [tokens, q_heads, v_dim]; must not overlap the inputs */
+  const void *q; /* [tokens, q_heads, head_dim]: the absorbed query, then its rotated part */
+  /* pages [pages, page_size, head_dim], contiguous. e4m3: [pages, page_size] rows, at multiples of 4 bytes */
+  const void *cache;
+  void *o; /* output [tokens, q_heads, v_dim]; must not overlap the inputs */
   /* with LSE: output [q_heads, lse_stride], the log sum exp of each row of logits, indexed by token like Q */
   float *lse;
   /* [batch + 1] row in q of each sequence's first query; sequence b has the rows up to q_start[b + 1] */
@@ -89,7 +96,9 @@ typedef struct ga_mla_store_desc {
   int32_t rot_dim;  /* elements of the rotated key, even; v_dim + rot_dim is at most 1024 */
   int32_t pairs;    /* ga_rope_pairs */
   int32_t x_dtype;  /* ga_dtype of X: f32, f16, bf16 */
-  int32_t kv_dtype; /* ga_dtype of the cache: f32, f16, bf16 */
+  /* ga_dtype of the cache: f32, f16, bf16, e4m3. e4m3: rows of codes, scales and bf16, which need v_dim to be a
+   * multiple of 128 */
+  int32_t kv_dtype;
   float norm_eps;   /* with io.norm: addend of the mean of squares */
   float magnitude;  /* factor by which cos and sin are multiplied */
   int32_t reserved; /* must be 0 */
@@ -105,7 +114,7 @@ typedef struct ga_mla_store_io {
   const int32_t *slot;
   const int32_t *positions; /* with rot_dim: [tokens] position of each token */
   const float *inv_freq;    /* with rot_dim: [rot_dim / 2] frequencies, see ga_rope_freqs */
-  void *cache;              /* [slots, v_dim + rot_dim], contiguous */
+  void *cache;              /* [slots, v_dim + rot_dim], contiguous. e4m3: [slots] rows, at multiples of 4 bytes */
 } ga_mla_store_io;
 
 GA_DECLARE_OP(mla_store)

@@ -114,9 +114,10 @@ void attn_finish_row(const attn_job *job, const attn_sequence *s, int head, int6
 ga_status cpu_attn_run(const ga_kernel *kernel, const ga_attn_desc *d, const ga_attn_io *a, void *workspace,
                        ga_stream *stream, attn_unit_fn fn);
 
-/* Makes the call of ga_attn that computes a call of ga_mla: its only KV head has the first elements of keys as values.
- * GA_ERR_ARG: a sequence has more queries or tokens than the description allows, or begins before 0. */
-GA_NODISCARD ga_status cpu_mla_as_attn(const ga_kernel *kernel, const ga_mla_desc *d, const ga_mla_io *a,
-                                       ga_attn_desc *as_desc, ga_attn_io *as_io);
+/* Runs a call of ga_mla as calls of `attention`, the launch of attention of an instruction set: its only KV head has
+ * the first elements of keys as values. Rows of e4m3 become bf16 in the workspace, a sequence at a time. GA_ERR_ARG: a
+ * sequence has more queries or tokens than the description allows, or begins before 0. */
+GA_NODISCARD ga_status cpu_mla_run(const ga_kernel *kernel, const ga_mla_desc *d, const ga_mla_io *a, void *workspace,
+                                   ga_stream *stream, ga_kernel_launch attention);
 
 #endif

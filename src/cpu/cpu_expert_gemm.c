@@ -50,7 +50,7 @@ static ga_status check_slot_order(const ga_kernel *kernel, const ga_expert_gemm_
   return GA_OK;
 }
 
-static int32_t expert_of_slot(const expert_job *job, int64_t i) {
+static int32_t turn_or_choice(const expert_job *job, int64_t i) {
   return job->d->flags & GA_EXPERT_IN_TURN ? (int32_t)(i % job->d->n_experts) : job->a->experts[i];
 }
 
@@ -58,9 +58,9 @@ static int32_t expert_of_slot(const expert_job *job, int64_t i) {
 static void sort_slots_by_expert(expert_job *job, int32_t *offsets, int32_t *order) {
   const ga_expert_gemm_desc *d = job->d;
   memset(offsets, 0, ((size_t)d->n_experts + 1) * sizeof *offsets);
-  for (int64_t i = 0; i < expert_slots(d); i++) offsets[expert_of_slot(job, i) + 1]++;
+  for (int64_t i = 0; i < expert_slots(d); i++) offsets[turn_or_choice(job, i) + 1]++;
   for (int32_t e = 0; e < d->n_experts; e++) offsets[e + 1] += offsets[e];
-  for (int64_t i = 0; i < expert_slots(d); i++) order[offsets[expert_of_slot(job, i)]++] = (int32_t)i;
+  for (int64_t i = 0; i < expert_slots(d); i++) order[offsets[turn_or_choice(job, i)]++] = (int32_t)i;
   for (int32_t e = d->n_experts; e > 0; e--) offsets[e] = offsets[e - 1]; /* each had become the next one's */
   offsets[0] = 0;
 }

@@ -10,6 +10,7 @@
 #include "model/arch/arch.h"
 #include "model/exec.h"
 #include "model/expert_cache.h"
+#include "opdef/mla_at.h"
 
 /* Left alone on a device: code that is loaded when first launched, and what other programs take meanwhile. */
 #define LOGITS_BYTES ((size_t)16 << 20) /* rows of logits at once: a vocabulary of 262144 makes 1 MiB a row */
@@ -21,8 +22,13 @@ static ga_status check_kv_dtype(const ga_hparams *p, ga_dtype d) {
              "session: kv cache of %s; allowed: f16, f32, bf16, e4m3, q8_0, q4_0", ga_dtype_name(d));
   const int32_t block = ga_dtype_info(d)->block_elems;
   const bool is_plain = d == GA_F16 || d == GA_F32 || d == GA_BF16;
-  GA_REQUIRE(!p->kv_latent || is_plain, GA_ERR_DTYPE,
-             "session: kv cache of %s; allowed for models with latent attention: f16, f32, bf16", ga_dtype_name(d));
+  GA_REQUIRE(!p->kv_latent || is_plain || d == GA_E4M3, GA_ERR_DTYPE,
+             "session: kv cache of %s; allowed for models with latent attention: f16, f32, bf16, e4m3",
+             ga_dtype_name(d));
+  GA_REQUIRE(!p->kv_latent || is_plain || p->kv_latent % GA_MLA_BLOCK == 0, GA_ERR_DTYPE,
+             "session: kv cache of e4m3 needs latent vectors in multiples of %d; this model's have %d", GA_MLA_BLOCK,
+             p->kv_latent);
+  if (p->kv_latent) return GA_OK;
   for (int32_t il = 0; il < p->n_layers; il++) {
     const ga_heads heads = ga_heads_of(p, il);
     GA_REQUIRE(heads.dim % block == 0 && heads.v_dim % block == 0, GA_ERR_DTYPE,

@@ -1,4 +1,5 @@
 #include "op/op.h"
+#include "opdef/mla_at.h"
 
 #define OP "mla"
 
@@ -6,6 +7,10 @@ static ga_status complete(ga_mla_desc *d) {
   GA_TRY(ga_mla_complete_fields(d));
   GA_REQUIRE(d->v_dim <= d->head_dim, GA_ERR_SHAPE, OP ": v_dim is %d; must be 1 to head_dim (%d)", d->v_dim,
              d->head_dim);
+  GA_REQUIRE(
+      d->kv_dtype != GA_E4M3 || (d->v_dim % GA_MLA_BLOCK == 0 && (d->head_dim - d->v_dim) % 2 == 0), GA_ERR_SHAPE,
+      OP ": v_dim is %d and head_dim %d; an e4m3 cache needs a multiple of %d, and an even number of further elements",
+      d->v_dim, d->head_dim, GA_MLA_BLOCK);
   const bool has_lse = d->flags & GA_MLA_LSE;
   GA_REQUIRE(has_lse == (d->lse_stride > 0), GA_ERR_ARG, OP ": lse_stride is %lld; must be %s",
              (long long)d->lse_stride, has_lse ? "at least 1 with LSE" : "0 without LSE");
@@ -20,7 +25,7 @@ static ga_status check_io(const ga_mla_desc *d, const ga_mla_io *io) {
   if (d->batch == 0 || d->max_q == 0) return GA_OK;
   GA_CHECK_AT(OP, io->q, d->q_dtype, "q");
   GA_CHECK_PTR(OP, io->cache || d->max_kv == 0, "cache");
-  GA_CHECK_ALIGN(OP, io->cache, d->kv_dtype, "cache");
+  GA_CHECK_ALIGN(OP, io->cache, d->kv_dtype == GA_E4M3 ? GA_F32 : d->kv_dtype, "cache");
   GA_CHECK_AT(OP, io->o, d->o_dtype, "o");
   GA_REQUIRE(io->o != io->q && io->o != io->cache, GA_ERR_ARG, OP ": o at %p overlaps %s", io->o,
              io->o == io->q ? "q" : "the cache");

@@ -4,6 +4,7 @@
 
 #include "base/mem.h"
 #include "base/status.h"
+#include "opdef/mla_at.h"
 #include "ref/ref.h"
 
 /* One row: query i of head h in sequence b. */
@@ -20,8 +21,15 @@ typedef struct latent_row {
 static void load_latent(const latent_row *r, int64_t j, int64_t n) {
   const ga_mla_desc *d = r->d;
   const int64_t page = r->a->page_table[r->b * r->a->page_table_stride + j / d->page_size];
-  const int64_t at = (page * d->page_size + j % d->page_size) * d->head_dim;
-  ga_ref_load_row((ga_dtype)d->kv_dtype, r->a->cache, at, 1, n, r->row);
+  const int64_t row = page * d->page_size + j % d->page_size;
+  if (d->kv_dtype != GA_E4M3) {
+    ga_ref_load_row((ga_dtype)d->kv_dtype, r->a->cache, row * d->head_dim, 1, n, r->row);
+    return;
+  }
+  const uint8_t *p = (const uint8_t *)r->a->cache + row * ga_mla_row_bytes(GA_E4M3, d->v_dim, d->head_dim - d->v_dim);
+  for (int64_t i = 0; i < n; i++)
+    r->row[i] = i < d->v_dim ? ga_ref_load(GA_E4M3, p, i) * ga_ref_load(GA_F32, p + ga_mla_scale_at(d->v_dim, i), 0)
+                             : ga_ref_load(GA_BF16, p + ga_mla_rotated_at(d->v_dim, i - d->v_dim), 0);
 }
 
 static double latent_logit(const latent_row *r, int64_t j) {

@@ -3,6 +3,7 @@
 
 #include "ga/mla.h"
 #include "opdef/attn.h"
+#include "opdef/mla_at.h"
 #include "verify/bench/bench.h"
 
 typedef struct mla_shape {
@@ -52,7 +53,8 @@ static double bytes(const void *desc) {
   const double rows = (double)d->batch * (double)d->max_q * d->q_heads;
   return rows * d->head_dim * ga_dtype_info((ga_dtype)d->q_dtype)->block_bytes +
          rows * d->v_dim * ga_dtype_info((ga_dtype)d->o_dtype)->block_bytes +
-         (double)d->batch * (double)d->max_kv * d->head_dim * ga_dtype_info((ga_dtype)d->kv_dtype)->block_bytes;
+         (double)d->batch * (double)d->max_kv *
+             (double)ga_mla_row_bytes((ga_dtype)d->kv_dtype, d->v_dim, d->head_dim - d->v_dim);
 }
 
 const bench_op bench_mla = {

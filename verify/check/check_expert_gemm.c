@@ -87,6 +87,11 @@ static void draw(check_case *c) {
   }
   if (check_pick(c, 3) == 0) d->n_matrices = 1 + check_pick(c, 2 * d->n_experts);
   while (d->n_matrices * d->expert_rows * d->k > MAX_WEIGHTS && d->n_matrices > 1) d->n_matrices /= 2;
+  if (d->form == GA_EXPERT_IN && !(d->flags & GA_EXPERT_SORTED) && check_pick(c, 3) == 0) {
+    d->flags |= GA_EXPERT_IN_TURN;
+    d->tokens = ga_min_i64(d->tokens * d->top_k, 60);
+    d->top_k = 1;
+  }
   if (d->act || d->clamp) c->specials &= ~(uint32_t)CHECK_INF;     /* formulas give NaN, or the limit */
   if (rounds_x(c->kernel)) c->specials &= ~(uint32_t)CHECK_INF;    /* which has no scale */
   if (takes_bf16(c->kernel)) c->specials &= ~(uint32_t)CHECK_TINY; /* which bf16 units take for zero */

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/status.h"
+#include "opdef/mla_at.h"
 #include "ref/ref.h"
 #include "verify/check/check.h"
 #include "verify/check/tensor_sum.h"
@@ -21,6 +22,11 @@
 static void draw_dims(check_case *c, ga_mla_desc *d) {
   d->v_dim = 512, d->head_dim = 576;
   if (check_pick(c, 2)) return;
+  if (d->kv_dtype == GA_E4M3) { /* whole blocks that have scales */
+    d->v_dim = GA_MLA_BLOCK * (1 + check_pick(c, 4));
+    d->head_dim = d->v_dim + 2 * check_pick(c, 40);
+    return;
+  }
   const int32_t step = check_pick(c, 8) ? (int32_t)ga_max_i64(1, c->kernel->align / 2) : 1;
   d->v_dim = (int32_t)check_dim_step(c, step, 160, step);
   d->head_dim = d->v_dim + step * check_pick(c, 1 + 64 / step);
@@ -39,7 +45,7 @@ static int32_t draw_heads(check_case *c, bool is_wide) {
 static int64_t all_queries(const check_case *c, const ga_mla_desc *d);
 
 static void draw(check_case *c) {
-  static const ga_dtype caches[] = {GA_F32, GA_F16, GA_BF16};
+  static const ga_dtype caches[] = {GA_F32, GA_F16, GA_BF16, GA_E4M3};
   ga_mla_desc *d = c->desc;
   *d = (ga_mla_desc)GA_MLA_DESC_INIT;
   d->q_dtype = check_dtype(c, 0);
@@ -95,6 +101,24 @@ static int64_t page_of_latents(const ga_mla_desc *d, int64_t b, int64_t i) {
   return ((b * table_row(d) + i) * 5 + 3) & (pages_in_cache(d) - 1);
 }
 
+static int64_t latent_row_bytes(const ga_mla_desc *d) {
+  return ga_mla_row_bytes((ga_dtype)d->kv_dtype, d->v_dim, d->head_dim - d->v_dim);
+}
+
+/* Row of the cache with token j of sequence b. */
+static int64_t drawn_row_of(const ga_mla_desc *d, int64_t b, int64_t j) {
+  return page_of_latents(d, b, j / d->page_size) * d->page_size + j % d->page_size;
+}
+
+/* Writes a row of the cache as doubles. */
+static void decode_latents(const ga_mla_desc *d, const void *cache, int64_t row, double *out) {
+  const uint8_t *p = (const uint8_t *)cache + row * latent_row_bytes(d);
+  if (d->kv_dtype != GA_E4M3) ga_ref_load_row((ga_dtype)d->kv_dtype, p, 0, 1, d->head_dim, out);
+  for (int i = 0; d->kv_dtype == GA_E4M3 && i < d->head_dim; i++)
+    out[i] = i < d->v_dim ? ga_ref_load(GA_E4M3, p, i) * ga_ref_load(GA_F32, p + ga_mla_scale_at(d->v_dim, i), 0)
+                          : ga_ref_load(GA_BF16, p + ga_mla_rotated_at(d->v_dim, i - d->v_dim), 0);
+}
+
 /* --- arguments --- */
 
 static void args(const check_case *c, const void *desc, check_args *a) {
@@ -103,12 +127,15 @@ static void args(const check_case *c, const void *desc, check_args *a) {
   const int64_t rows = all_queries(c, d), slots = pages_in_cache(d) * d->page_size;
   check_arg *q =
       check_in(a, "q", offsetof(ga_mla_io, q), d->q_dtype, rows, (int64_t)d->q_heads * d->head_dim, d->q_stride);
-  check_arg *cache = check_in(a, "cache", offsetof(ga_mla_io, cache), d->kv_dtype, slots, d->head_dim, d->head_dim);
+  const int64_t width = d->kv_dtype == GA_E4M3 ? latent_row_bytes(d) : d->head_dim;
+  check_arg *cache = check_in(a, "cache", offsetof(ga_mla_io, cache), d->kv_dtype == GA_E4M3 ? GA_U8 : d->kv_dtype,
+                              slots, width, width);
   /* INOUT: rows of no sequence stay as they are */
   check_arg *o =
       check_inout(a, "o", offsetof(ga_mla_io, o), d->o_dtype, rows, (int64_t)d->q_heads * d->v_dim, d->o_stride);
   q->fill = cache->fill = CHECK_FILL_OP;
   q->align = cache->align = o->align = (size_t)c->kernel->align;
+  if (d->kv_dtype == GA_E4M3 && cache->align < sizeof(float)) cache->align = sizeof(float);
   if (d->flags & GA_MLA_LSE) check_inout(a, "lse", offsetof(ga_mla_io, lse), GA_F32, d->q_heads, rows, d->lse_stride);
   check_index(a, "q_start", offsetof(ga_mla_io, q_start), d->batch + 1, 0, 1)->fill = CHECK_FILL_OP;
   check_index(a, "kv_len", offsetof(ga_mla_io, kv_len), d->batch, 0, 1)->fill = CHECK_FILL_OP;
@@ -127,16 +154,38 @@ static void fill_absorbed(check_case *c, const ga_mla_desc *d, double *values, i
     values[i] = c->timing || (i >= begin && i < end) ? gain * ga_rng_normal(&c->rng) : (double)NAN;
 }
 
+/* A row of codes, scales and bf16, byte by byte. With is_bad an element, or a block by its scale, is NaN. */
+static void fill_codes(check_case *c, const ga_mla_desc *d, double *bytes, bool is_bad) {
+  GA_ALIGNED(4) uint8_t row[2048];
+  const int blocks = d->v_dim / GA_MLA_BLOCK, bad = check_pick(c, d->head_dim);
+  for (int i = 0; i < d->v_dim; i++) ga_ref_store(GA_E4M3, row, i, 32 * ga_rng_normal(&c->rng));
+  for (int i = 0; i < blocks; i++)
+    ga_ref_store(GA_F32, row + d->v_dim, i, is_bad && check_pick(c, 4) == 0 ? NAN : ldexp(1, check_pick(c, 3) - 6));
+  for (int i = d->v_dim; i < d->head_dim; i++)
+    ga_ref_store(GA_BF16, row + ga_mla_rotated_at(d->v_dim, 0), i - d->v_dim, ga_rng_normal(&c->rng));
+  if (is_bad && bad < d->v_dim) row[bad] = 0x7f;
+  if (is_bad && bad >= d->v_dim)
+    ga_ref_store(GA_BF16, row + ga_mla_rotated_at(d->v_dim, 0), bad - d->v_dim, (double)INFINITY);
+  for (int64_t i = 0; i < latent_row_bytes(d); i++) bytes[i] = row[i];
+}
+
 /* Rows of pages: normal where a sequence has tokens, else NaN. In hostile draws the last sequence has a bad token. */
 static void fill_latents(check_case *c, const ga_mla_desc *d, double *values, int64_t n) {
   static const double special[] = {NAN, INFINITY, -INFINITY, 1e-41};
-  for (int64_t i = 0; i < n; i++) values[i] = c->timing ? ga_rng_normal(&c->rng) : (double)NAN;
+  const bool codes = d->kv_dtype == GA_E4M3;
+  for (int64_t i = 0; i < n; i++) values[i] = codes ? 255 : c->timing ? ga_rng_normal(&c->rng) : (double)NAN;
+  for (int64_t i = 0; codes && c->timing && i + latent_row_bytes(d) <= n; i += latent_row_bytes(d))
+    fill_codes(c, d, values + i, false);
   for (int64_t b = 0; b < d->batch && !c->timing; b++) {
     const int64_t length = cached_of(c, d, b);
     for (int64_t j = 0; j < length; j++) {
-      double *x = values + (page_of_latents(d, b, j / d->page_size) * d->page_size + j % d->page_size) * d->head_dim;
-      for (int i = 0; i < d->head_dim; i++) x[i] = ga_rng_normal(&c->rng);
+      double *x = values + drawn_row_of(d, b, j) * (codes ? latent_row_bytes(d) : d->head_dim);
       const bool is_bad = c->mode == CHECK_HOSTILE && b == d->batch - 1 && j == length / 2;
+      if (codes) {
+        fill_codes(c, d, x, is_bad);
+        continue;
+      }
+      for (int i = 0; i < d->head_dim; i++) x[i] = ga_rng_normal(&c->rng);
       if (is_bad) x[check_pick(c, d->head_dim)] = special[check_pick(c, (int32_t)GA_COUNT_OF(special))];
     }
   }
@@ -175,18 +224,20 @@ typedef struct plain_row {
   double *row;                /* scratch: [head_dim] */
 } plain_row;
 
+/* The type to which a row rounds Q and weights: codes are multiplied as bf16. */
+static ga_dtype products_type(const ga_mla_desc *d) { return d->kv_dtype == GA_E4M3 ? GA_BF16 : (ga_dtype)d->kv_dtype; }
+
 static void load_plain_query(const plain_row *r) {
   const ga_mla_desc *d = r->d;
   ga_ref_load_row((ga_dtype)d->q_dtype, r->a->q, r->token * d->q_stride + r->h * d->head_dim, 1, d->head_dim, r->row);
   for (int i = 0; i < d->head_dim; i++)
-    r->q[i] = (float)(r->as_kv ? check_round((ga_dtype)d->kv_dtype, r->row[i]) : r->row[i]);
+    r->q[i] = (float)(r->as_kv ? check_round(products_type(d), r->row[i]) : r->row[i]);
 }
 
 static void load_cached(const plain_row *r, int64_t j) {
   const ga_mla_desc *d = r->d;
   const int64_t page = r->a->page_table[r->b * r->a->page_table_stride + j / d->page_size];
-  ga_ref_load_row((ga_dtype)d->kv_dtype, r->a->cache, (page * d->page_size + j % d->page_size) * d->head_dim, 1,
-                  d->head_dim, r->row);
+  decode_latents(d, r->a->cache, page * d->page_size + j % d->page_size, r->row);
   for (int i = 0; i < d->head_dim; i++) r->latent[i] = (float)r->row[i];
 }
 
@@ -210,7 +261,7 @@ static void plain_one(const plain_row *r) {
   }
   for (int64_t j = 0; j < r->n_seen && !none; j++) {
     const float exact = expf(r->logits[j] - most),
-                weight = r->rounds ? (float)check_round((ga_dtype)d->kv_dtype, (double)exact) : exact;
+                weight = r->rounds ? (float)check_round(products_type(d), (double)exact) : exact;
     load_cached(r, j);
     sum += exact;
     for (int i = 0; i < d->v_dim; i++) r->o[i] += weight * r->latent[i];
@@ -264,11 +315,30 @@ static double mean_size(const check_arg *arg) {
   return finite ? sum / (double)finite : 0;
 }
 
+/* Mean of the sizes of the elements of all tokens, as mean_size has it. */
+static double mean_latent(const check_case *c) {
+  const ga_mla_desc *d = c->oracle_desc;
+  const check_arg *cache = check_find(&c->oracle, "cache");
+  double sum = 0, x[1024];
+  int64_t finite = 0;
+  if (d->kv_dtype != GA_E4M3) return mean_size(cache);
+  for (int64_t b = 0; b < d->batch; b++)
+    for (int64_t j = 0; j < cached_of(c, d, b); j++) {
+      decode_latents(d, cache->before + cache->at, drawn_row_of(d, b, j), x);
+      for (int i = 0; i < d->head_dim; i++) {
+        if (!isfinite(x[i])) continue;
+        sum += fabs(x[i]);
+        finite++;
+      }
+    }
+  return finite ? sum / (double)finite : 0;
+}
+
 /* Rounding a logit of size L moves a weight by L spacings of f32; O is a mean of the cache's rows, to their size. A log
  * sum exp is rounded to the spacing at its own size. 1.6: root mean square by mean of normal numbers, squared. */
 static void unit(const check_case *c, const check_arg *arg, const void *io, double *unit, int64_t n) {
   const ga_mla_desc *d = c->oracle_desc;
-  const double rows = mean_size(check_find(&c->oracle, "cache"));
+  const double rows = mean_latent(c);
   const double logit =
       1.6 * mean_size(check_find(&c->oracle, "q")) * rows * sqrt((double)d->head_dim) * (double)d->scale;
   const check_arg *out = check_find(&c->oracle, arg->name);

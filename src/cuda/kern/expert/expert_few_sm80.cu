@@ -175,6 +175,7 @@ GA_DEV share find_share(args a, block_shared *s) {
     sh.first = s->found[1];
     sh.count = s->found[2];
   }
+  while (!is_for_token(a) && sh.copies < 2 * sh.count) sh.copies *= 2;
   sh.matrix = expert_matrix(&a->e, sh.expert);
   if (sh.matrix < 0 && !is_for_token(a)) sh.count = 0;
   while (!is_for_token(a) && sh.copies < 2 * sh.count) sh.copies *= 2;

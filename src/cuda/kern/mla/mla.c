@@ -3,8 +3,13 @@
 #include "base/mem.h"
 #include "base/status.h"
 #include "core/cost.h"
+#include "opdef/mla_at.h"
 
 #define COUNTERS ((int64_t)(CUDA_COUNTER_BYTES / sizeof(int32_t)))
+
+static int64_t row_bytes_of(const ga_mla_desc *d) {
+  return ga_mla_row_bytes((ga_dtype)d->kv_dtype, d->v_dim, d->head_dim - d->v_dim);
+}
 
 const char *cuda_mla_refusal(const ga_kernel *k, const ga_mla_desc *d) {
   if (k->dtype[0] && d->q_dtype != (int32_t)k->dtype[0]) return "q_dtype is another";
@@ -30,7 +35,7 @@ uint64_t cuda_mla_partial_bytes(const ga_mla_desc *d, const cuda_mla_cut *c, int
 double cuda_mla_us(const ga_mla_desc *d, const cuda_mla_cut *c, int64_t rows, double products, const ga_caps *caps) {
   const double keys = (double)c->units * (double)d->max_kv, results = (double)d->batch * (double)d->max_q * d->q_heads;
   const ga_work work = {.flops = 2 * products * keys * (double)rows * (d->head_dim + d->v_dim),
-                        .bytes = keys * d->head_dim * ga_dtype_info((ga_dtype)d->kv_dtype)->block_bytes +
+                        .bytes = keys * (double)row_bytes_of(d) +
                                  results * (d->head_dim + d->v_dim) * (double)sizeof(float)};
   return ga_work_us(&work, caps);
 }
@@ -42,7 +47,7 @@ ga_status cuda_mla_check_io(ga_stream *stream, const ga_kernel *k, const ga_mla_
   const char *const names[3] = {"q", "cache", "o"};
   const void *const tensors[3] = {a->q, a->cache, a->o};
   for (int i = 0; i < 3; i++) {
-    const size_t own = (size_t)ga_dtype_info((ga_dtype)types[i])->block_bytes;
+    const size_t own = cuda_mla_cache_align(types[i]);
     GA_TRY(cuda_check_pointer(stream, k, names[i], tensors[i], align > own ? align : own));
   }
   GA_TRY(cuda_check_pointer(stream, k, "lse", a->lse, sizeof(float)));
@@ -70,7 +75,7 @@ ga_kargs_mla cuda_mla_kargs(const ga_mla_desc *d, const ga_mla_io *a, const cuda
                         .q_heads = d->q_heads,
                         .head_dim = d->head_dim,
                         .v_dim = d->v_dim,
-                        .row_bytes = d->head_dim * ga_dtype_info((ga_dtype)d->kv_dtype)->block_bytes,
+                        .row_bytes = (int32_t)row_bytes_of(d),
                         .page_size = d->page_size,
                         .q_dtype = d->q_dtype,
                         .o_dtype = d->o_dtype,

@@ -21,6 +21,11 @@ typedef struct cuda_mla_cut {
   int64_t units, splits;
 } cuda_mla_cut;
 
+/* Returns the alignment of a cache of a type: an element, or a scale of e4m3. */
+static inline size_t cuda_mla_cache_align(int32_t dtype) {
+  return dtype == GA_E4M3 ? sizeof(float) : (size_t)ga_dtype_info((ga_dtype)dtype)->block_bytes;
+}
+
 /* Returns why no row of the family takes the call, or NULL. The types of q, of the cache and of o are those of the
  * row, where its dtypes are not 0. */
 const char *cuda_mla_refusal(const ga_kernel *k, const ga_mla_desc *d);

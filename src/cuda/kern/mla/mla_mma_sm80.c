@@ -1,6 +1,7 @@
 #include "base/mem.h"
 #include "base/status.h"
 #include "cuda/kern/mla/mla.h"
+#include "opdef/mla_at.h"
 
 #define MOST_DIM    576
 #define MOST_V      512
@@ -26,6 +27,8 @@ const char *cuda_mla_mma_ok(const ga_kernel *k, const void *desc, const ga_caps 
   if (reason) return reason;
   if (d->head_dim > MOST_DIM || d->v_dim > MOST_V) return "head_dim is above 576 or v_dim above 512";
   if (d->head_dim % 8 || d->v_dim % 8) return "head_dim and v_dim must be multiples of 8";
+  if (ga_mla_row_bytes((ga_dtype)d->kv_dtype, d->v_dim, d->head_dim - d->v_dim) % 16)
+    return "rows of the cache must be multiples of 16 bytes";
   if (d->q_stride % 8 || d->o_stride % 2) return "q_stride must be a multiple of 8, and o_stride of 2";
   return v->shared_bytes + v->static_bytes > caps->smem_bytes ? "shared memory is too small" : NULL;
 }
@@ -36,7 +39,7 @@ double cuda_mla_mma_cost(const ga_kernel *k, const void *desc, const ga_caps *ca
   const ga_mla_desc *d = desc;
   const cuda_mla_variant *v = k->impl;
   const cuda_mla_cut c = cut_mma(k, d, caps);
-  const bool rounds = v->parts == 1 && d->q_dtype != d->kv_dtype;
+  const bool rounds = v->parts == 1 && d->q_dtype == GA_F32;
   return cuda_mla_us(d, &c, v->rows, v->parts, caps) * 100 / k->speed *
          (rounds && d->max_q < FEW_QUERIES ? rounds_few : 1);
 }

@@ -1,18 +1,22 @@
-/* KERNEL    mla_mma, sm80: latent attention over a cache of 16-bit elements, on mma.sync
+/* KERNEL    mla_mma, sm80: latent attention over a cache of 16-bit elements or e4m3, on mma.sync
  * COMPUTES  O = softmax(scale Q C^T) V of ga/mla.h; LSE
- * CONTRACT  head_dim up to 576 and v_dim up to 512, multiples of 8; q, cache and strides at multiples of 16 bytes;
- *           query_rows a multiple of 16, so that 16 packed rows have one query and see the same tokens. A token that a
- *           row does not see has no effect on it: its values are cleared in operands of such rows
+ * CONTRACT  head_dim up to 576 and v_dim up to 512, multiples of 8; q, rows of the cache and strides at multiples of 16
+ *           bytes; e4m3: scales are powers of two, at most 2^119; query_rows a multiple of 16, so that 16 packed
+ *           rows have one query and see the same tokens. A token that a row does not see has no effect on it: its
+ *           values are cleared in operands of such rows
  * PRODUCTS  f32 sums. Q and the weights are sums of PARTS numbers of the cache's type. With 3 parts of bf16 (24 bits)
  *           or 2 of f16 (22 bits) they are as good as f32. With f16 parts a row of Q is scaled to 2^15, and weights
- *           to 2^15 at most. Low parts are left out of a logit that is not finite
- * DATA      cache: gmem -> smem by cp.async, a step of KEYS tokens is read once, for logits and for values. Q: smem
+ *           to 2^15 at most. Low parts are left out of a logit that is not finite. e4m3 is multiplied as bf16, in
+ *           which codes times scales are exact
+ * DATA      cache: gmem -> smem by cp.async, a step of KEYS tokens is read once, for logits and for values; of
+ *           e4m3 a step's bytes become bf16 in smem, and the next ones are under way while it is multiplied. Q: smem
  *           once. Weights: registers -> smem -> operands of all warps. O: a warp has ROWS rows of DV / WARPS columns
  * WORK      a block has a tile of ROWS packed rows and a split of the tokens (mla_packed.h). For logits a warp has 16
  *           rows and KEYS / ACROSS tokens
  * BARRIERS  name   arrivals  waiter  orders
  *           block  all       all     three times a step: copies of the step -> products, and products of the step
- *                                    before -> copies of the next; maxima of rows -> weights; weights -> products
+ *                                    before -> copies of the next; maxima of rows -> weights; weights -> products.
+ *                                    e4m3: once more, bf16 -> products
  * BUDGET    32 WARPS lanes; ROWS * DV / (32 WARPS) registers of O a lane
  */
 #include "cuda/dev/ptx/cp_async.h"
@@ -24,7 +28,7 @@
 #error "GA_KERNEL_ID: the kernel's name, of its row"
 #endif
 #ifndef GA_P_KV
-#error "GA_P_KV: type of the cache: F16 or BF16"
+#error "GA_P_KV: type of the cache: F16, BF16 or E4M3"
 #endif
 #ifndef GA_P_ROWS
 #error "GA_P_ROWS: packed rows of a tile: a multiple of 16"
@@ -51,7 +55,8 @@ enum {
   WARPS = GA_P_WARPS,
   PARTS = GA_P_PARTS,
   THREADS = 32 * WARPS,
-  STAGES = 2,
+  CODES = KV == T_E4M3,
+  STAGES = CODES ? 1 : 2,
   IS_F16 = KV == T_F16,
   SCALED = IS_F16 && PARTS > 1 /* rows of Q and weights are scaled to the range of f16 */
 };
@@ -61,20 +66,22 @@ enum {
   OWN = KEYS / ACROSS /* tokens of a warp's logits */,
   COLS = DV / WARPS /* columns of O of a warp */
 };
-/* Shared memory: parts of Q, stages of the cache, parts of the weights; then floats of each row: a maximum and a sum of
- * each of the ACROSS warps, the factor of O, the unit of logits. */
+/* Shared memory: parts of Q, stages of the cache, bytes of e4m3 of a step, parts of the weights; then floats of each
+ * row: a maximum and a sum of each of the ACROSS warps, the factor of O, the unit of logits. */
 enum {
   PANELS = D / PANEL_COLS,
   Q_PANEL = ROWS * PANEL_ROW_BYTES,
   Q_BYTES = PANELS * Q_PANEL,
   KV_PANEL = KEYS * PANEL_ROW_BYTES,
   STAGE_BYTES = PANELS * KV_PANEL,
+  RAW_PITCH = CODES ? DV + DV / 32 + 2 * (D - DV) : 0 /* bytes of a row of e4m3, at most */,
   P_PITCH = 2 * KEYS + 16 /* bytes; the 8 rows of a matrix lie in different banks */,
   P_BYTES = ROWS * P_PITCH
 };
 enum {
   OFF_RING = PARTS * Q_BYTES,
-  OFF_P = OFF_RING + STAGES * STAGE_BYTES,
+  OFF_RAW = OFF_RING + STAGES * STAGE_BYTES,
+  OFF_P = OFF_RAW + KEYS * RAW_PITCH,
   OFF_MOST = OFF_P + PARTS * P_BYTES,
   OFF_SUM = OFF_MOST + 4 * ROWS * ACROSS,
   OFF_SHRINK = OFF_SUM + 4 * ROWS * ACROSS,
@@ -181,15 +188,46 @@ GA_DEV void copy_queries(args a, const tile *t) {
 
 /* Begins copies of the step from token j0 on to a stage. THREADS / KEYS lanes have a token; tokens from own.last on and
  * columns from head_dim on become zero. */
-GA_DEV void load_latents(args a, const tile *t, int j0, int stage) {
+GA_DEV void latents_to_smem(args a, const tile *t, int j0, int stage) {
   enum { EACH = THREADS / KEYS };
   const int key = thread_index() / EACH, j = j0 + key;
   const bool here = j < t->own.last;
   const uint8_t *row = here ? mla_row_at(a, &t->u, j) : (const uint8_t *)a->cache;
-  const uint32_t to = t->base + (uint32_t)(OFF_RING + stage * STAGE_BYTES);
+  const uint32_t to = t->base + (uint32_t)(OFF_RING + stage * STAGE_BYTES),
+                 raw = t->base + (uint32_t)(OFF_RAW + key * RAW_PITCH);
+  for (int at = 16 * (thread_index() % EACH); CODES && at < a->row_bytes; at += 16 * EACH)
+    cp_async_16(raw + (uint32_t)at, row + (here ? at : 0), here ? 16 : 0);
+  if (CODES) return;
   for (int chunk = thread_index() % EACH; chunk < 2 * t->steps16; chunk += EACH) {
     const bool in = here && 8 * chunk < a->head_dim;
     cp_async_16(tile_chunk(to, KV_PANEL, key, chunk), row + (in ? 16 * chunk : 0), in ? 16 : 0);
+  }
+}
+
+/* Returns two codes, in the low bytes of x, times their scale as bf16, which is exact. */
+GA_DEV uint32_t codes_to_bf16(uint32_t x, float scale) {
+  return pack_bf16(quant_e4m3((uint8_t)x) * scale, quant_e4m3((uint8_t)(x >> 8)) * scale);
+}
+
+/* Turns the bytes of a step of e4m3 into bf16. A lane has 8 columns of a token at a time. */
+GA_DEV void bytes_to_bf16(args a, const tile *t) {
+  const int chunks = 2 * t->steps16;
+  for (int i = thread_index(); i < KEYS * chunks; i += THREADS) {
+    const int key = i / chunks, chunk = i - key * chunks, rotated = 8 * chunk - a->v_dim;
+    const uint32_t raw = t->base + (uint32_t)(OFF_RAW + key * RAW_PITCH),
+                   to = tile_chunk(t->base + OFF_RING, KV_PANEL, key, chunk);
+    if (8 * chunk >= a->head_dim) {
+      sts_i4(to, 0, 0, 0, 0);
+    } else if (rotated >= 0) {
+      const ga_i4 x = lds_i4(raw + (uint32_t)(a->v_dim + a->v_dim / 32 + 2 * rotated));
+      sts_i4(to, x.x, x.y, x.z, x.w);
+    } else {
+      const float scale = lds_f1(raw + (uint32_t)(a->v_dim + chunk / 16 * 4));
+      const uint32_t x = float_bits(lds_f1(raw + (uint32_t)(8 * chunk))),
+                     y = float_bits(lds_f1(raw + (uint32_t)(8 * chunk + 4)));
+      sts_i4(to, (int)codes_to_bf16(x, scale), (int)codes_to_bf16(x >> 16, scale), (int)codes_to_bf16(y, scale),
+             (int)codes_to_bf16(y >> 16, scale));
+    }
   }
 }
 
@@ -373,11 +411,11 @@ GA_KERNEL(THREADS, 1) GA_KERNEL_ID(GA_GRID_CONST ga_kargs_mla a) {
   if (split >= t.own.parts) return;
   t.base = smem_base();
   t.steps16 = (a.head_dim + 15) / 16;
-  if (PARTS == 1 && a.q_dtype == KV)
+  if (PARTS == 1 && a.q_dtype == (IS_F16 ? T_F16 : T_BF16))
     copy_queries(&a, &t);
   else
     for (int r = warp; r < ROWS; r += WARPS) split_query(&a, &t, r, lane);
-  load_latents(&a, &t, t.own.first, 0);
+  latents_to_smem(&a, &t, t.own.first, 0);
   cp_async_commit();
   state z = {{GA_NEG_INFINITY, GA_NEG_INFINITY}, {0, 0}};
   float o[ROWS * COLS / 32];
@@ -391,7 +429,11 @@ GA_KERNEL(THREADS, 1) GA_KERNEL_ID(GA_GRID_CONST ga_kargs_mla a) {
     int left[TILES];
     cp_async_wait(0);
     block_sync();
-    if (j + KEYS < t.own.last) load_latents(&a, &t, j + KEYS, (i + 1) % STAGES);
+    if (CODES) {
+      bytes_to_bf16(&a, &t);
+      block_sync();
+    }
+    if (j + KEYS < t.own.last) latents_to_smem(&a, &t, j + KEYS, (i + 1) % STAGES);
     cp_async_commit();
     logits(&t, stage, row, across * OWN, lane, s);
     const int end = own_seen < t.own.last ? own_seen : t.own.last;

@@ -1,6 +1,6 @@
 /* KERNEL    mla_simt, sm80: latent attention of any legal sizes, without tensor cores
  * COMPUTES  O = softmax(scale Q C^T) V of ga/mla.h in f32; LSE
- * CONTRACT  head_dim and v_dim up to MOST; q, cache and o of f32, f16 or bf16
+ * CONTRACT  head_dim and v_dim up to MOST; q and o of f32, f16 or bf16; a cache of these or of e4m3
  * DATA      a block has a tile of ROWS packed rows and a split of the tokens. Q: smem as f32. A warp has every WARPS-th
  *           token: gmem -> registers once for all rows, elements lane, lane + 32 and so on
  * MERGE     lanes add up dot products; warps meet in shared memory; splits as in mla_merge.h
@@ -14,7 +14,7 @@
 #error "GA_KERNEL_ID: the kernel's name, of its row"
 #endif
 #ifndef GA_P_KV
-#error "GA_P_KV: type of the cache: F32, F16 or BF16"
+#error "GA_P_KV: type of the cache: F32, F16, BF16 or E4M3"
 #endif
 #ifndef GA_P_ROWS
 #error "GA_P_ROWS: packed rows of a tile"
@@ -62,12 +62,18 @@ GA_DEV void queries_to_smem(args a, const mla_unit *u, block_shared *s) {
   }
 }
 
+/* Returns element i of a row of the cache. */
+GA_DEV float latent_at(args a, const uint8_t *row, int i) {
+  if (KV != T_E4M3) return plain_get(KV, row, i);
+  if (i >= a->v_dim) return elem_get_bf16(row + a->v_dim + a->v_dim / 32, i - a->v_dim);
+  return quant_e4m3(row[i]) * ((const float *)(row + a->v_dim))[i / 128];
+}
+
 /* Adds token j to the rows that see it. */
 GA_DEV void take_latent(args a, const mla_unit *u, const block_shared *s, int j, int lane, state *z) {
   const uint8_t *row = mla_row_at(a, u, j);
   float x[EACH];
-  GA_UNROLL for (int e = 0; e < EACH; e++) x[e] =
-      32 * e + lane < a->head_dim ? plain_get(KV, row, 32 * e + lane) : 0.0f;
+  GA_UNROLL for (int e = 0; e < EACH; e++) x[e] = 32 * e + lane < a->head_dim ? latent_at(a, row, 32 * e + lane) : 0.0f;
   GA_UNROLL for (int r = 0; r < ROWS; r++) {
     if (r >= u->n || j >= mla_seen_by(a, u, r)) continue;
     float dot = 0;
@@ -98,7 +104,8 @@ GA_DEV float add_warps(const block_shared *s, int r, int c, float *m, float *l) 
 GA_DEV void put_warps(args a, const mla_unit *u, const mla_share *own, const block_shared *s, int unit, int split,
                       int r) {
   if (!mla_has_row(a, u, r)) return;
-  for (int c = thread_index(); c < a->v_dim; c += THREADS) {
+  const int columns = own->parts == 1 ? a->v_dim : mla_partial_floats(a->v_dim) - 4;
+  for (int c = thread_index(); c < columns; c += THREADS) { /* elements of O from v_dim on are not used */
     float m, l;
     const float o = add_warps(s, r, c, &m, &l);
     float *part = own->parts == 1 ? NULL : mla_partial_at(a, unit, split, ROWS, r);

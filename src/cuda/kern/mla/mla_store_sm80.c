@@ -16,7 +16,7 @@ static ga_status check_mla_store_io(ga_stream *stream, const ga_kernel *k, const
   GA_TRY(cuda_check_pointer(stream, k, "x", a->x, (size_t)ga_dtype_info((ga_dtype)d->x_dtype)->block_bytes));
   GA_TRY(cuda_check_pointer(stream, k, "norm", a->norm, sizeof(float)));
   GA_TRY(cuda_check_pointer(stream, k, "slot", a->slot, sizeof(int32_t)));
-  GA_TRY(cuda_check_pointer(stream, k, "cache", a->cache, (size_t)ga_dtype_info((ga_dtype)d->kv_dtype)->block_bytes));
+  GA_TRY(cuda_check_pointer(stream, k, "cache", a->cache, cuda_mla_cache_align(d->kv_dtype)));
   if (!d->rot_dim) return GA_OK;
   GA_TRY(cuda_check_pointer(stream, k, "positions", a->positions, sizeof(int32_t)));
   return cuda_check_pointer(stream, k, "inv_freq", a->inv_freq, sizeof(float));
