@@ -1,5 +1,5 @@
-/* Arguments of the Hopper kernel of latent attention, mla_decode: one struct by value, the same bytes on the host and on
- * the device. This file is both C11 and CUDA C. */
+/* Arguments of the Hopper kernel of latent attention, mla_decode: one struct by value, the same bytes on the host and
+ * on the device. This file is both C11 and CUDA C. */
 #ifndef GA_CUDA_KERN_MLA_MLA_DECODE_ARGS_H
 #define GA_CUDA_KERN_MLA_MLA_DECODE_ARGS_H
 #include "cuda/kern/mla/mla_args.h"

@@ -25,7 +25,7 @@ GA_DEV uint64_t cache_policy(args a) { return a->m.tiles > 1 ? L2_EVICT_LAST : L
 
 /* Copies half of V of block i. */
 GA_DEV void copy_half(args a, uint32_t sb, const work *w, pages *p, int i, int half) {
-  const uint32_t full = bar_at(sb, i, BAR_V + 8 * half), to = stage_at(sb, i) + (uint32_t)(half * HALF);
+  const uint32_t full = bar_at(sb, i, BAR_V + 8 * half), to = ring_at(sb, i) + (uint32_t)(half * HALF);
   if (warp_elect()) mbar_arrive_expect(full, HALF);
   warp_sync();
   GA_ROLL for (int b = 0; b < KEYS; b += a->box_rows) {
@@ -43,8 +43,8 @@ GA_DEV void copy_half(args a, uint32_t sb, const work *w, pages *p, int i, int h
 }
 
 /* Copies the rotated parts of block i. */
-GA_DEV void copy_rotated(args a, uint32_t sb, const work *w, pages *p, int i) {
-  const uint32_t full = bar_at(sb, i, BAR_R), to = stage_at(sb, i) + ROTATED;
+GA_DEV void copy_rotated_parts(args a, uint32_t sb, const work *w, pages *p, int i) {
+  const uint32_t full = bar_at(sb, i, BAR_R), to = ring_at(sb, i) + ROTATED;
   if (warp_elect()) mbar_arrive_expect(full, PANEL);
   warp_sync();
   GA_ROLL for (int b = 0; b < KEYS; b += a->box_rows) {

@@ -46,7 +46,7 @@ GA_DEV void store_group(args a, char *to, int group, const float *x) {
 }
 
 /* Stores both rows of a group of 32 columns, times the rows' factors. x is in the order of accumulators. */
-GA_DEV void store_rows(args a, const places *p, int group, const float *x, const float *factor) {
+GA_DEV void store_two_rows(args a, const places *p, int group, const float *x, const float *factor) {
   GA_UNROLL for (int h = 0; h < 2; h++) {
     float y[8]; /* a row that has seen nothing is zero, whatever its sums hold */
     GA_UNROLL for (int i = 0; i < 8; i++) y[i] = factor[h] == 0.0f ? 0.0f : x[i / 2 * 4 + 2 * h + i % 2] * factor[h];
@@ -127,8 +127,8 @@ GA_DEV void cluster_group(uint32_t sb, int parts, int group, float (*weight)[2],
   }
 }
 
-/* Returns the address of the lane's sums in the partial results of cluster `cluster` for the columns of block `rank`. 16
- * bytes of each group's i-th 8 columns follow, those of all lanes together. */
+/* Returns the address of the lane's sums in the partial results of cluster `cluster` for the columns of block `rank`.
+ * 16 bytes of each group's i-th 8 columns follow, those of all lanes together. */
 GA_DEV float *partial_of(args a, const work *w, int cluster, int half) {
   const int64_t clusters = a->m.splits / a->cluster,
                 at = (block_index() / a->m.splits * clusters + cluster) * a->cluster + w->rank;
@@ -177,7 +177,7 @@ GA_DEV void merge_clusters(args a, const work *w, int half, const places *p) {
       const float weight[2] = {shrink(y[4][0], all.m[0]), shrink(y[4][1], all.m[1])};
       GA_UNROLL for (int e = 0; e < 4; e++) add_weighted(x + 4 * e, y[e], weight);
     }
-    store_rows(a, p, w->rank * (GROUPS / a->cluster) + i, x, factor);
+    store_two_rows(a, p, w->rank * (GROUPS / a->cluster) + i, x, factor);
   }
 }
 
@@ -195,7 +195,7 @@ GA_DEV void merge_blocks(args a, uint32_t sb, const work *w, int half, const pla
     float x[16];
     cluster_group(sb, w->parts, group, weight, x);
     if (w->clusters == 1) {
-      store_rows(a, p, group, x, factor);
+      store_two_rows(a, p, group, x, factor);
       continue;
     }
     GA_UNROLL for (int e = 0; e < 4; e++) stg_f4(partial + (1 + 4 * i + e) * 1024, x + 4 * e);
@@ -209,7 +209,7 @@ GA_DEV void write_results(args a, uint32_t sb, const work *w, int half, const fl
     const sums s = block_sums(sb, 0);
     const float factor[2] = {factor_of(s.l[0]), factor_of(s.l[1])};
     write_lse(&p, &s);
-    GA_UNROLL for (int g = 0; g < GROUPS; g++) store_rows(a, &p, g, o + 16 * g, factor);
+    GA_UNROLL for (int g = 0; g < GROUPS; g++) store_two_rows(a, &p, g, o + 16 * g, factor);
     return;
   }
   put_shared_o(sb, o);

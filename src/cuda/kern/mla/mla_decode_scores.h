@@ -46,7 +46,7 @@ GA_DEV void order_queries(uint32_t *q, uint32_t flip) {
   quad_transpose(raw[1], c);
   GA_UNROLL for (int e = 0; e < 8; e++) q[e] = raw[e % 2][e / 2];
 }
-GA_DEV void load_chunk(const char *const *at, int i, int dtype, uint32_t *q) {
+GA_DEV void load_query_chunk(const char *const *at, int i, int dtype, uint32_t *q) {
   const int c = thread_index() % 4, bytes = dtype == T_F32 ? 4 : 2;
   GA_UNROLL for (int h = 0; h < 2; h++) {
     if (dtype == KV_TYPE) {
@@ -70,8 +70,8 @@ GA_DEV uint64_t last_desc(uint32_t sb) {
 GA_DEV void load_shared_queries(const char *const *at, uint32_t sb, int dtype, uint32_t flip, uint32_t *q) {
   const int lane = thread_index() % 32, row = thread_index() % 128 / 32 * 16;
   uint32_t rotated[16], last[8];
-  GA_UNROLL for (int i = 0; i < 2; i++) load_chunk(at, V_STEPS / 2 + i, dtype, rotated + 8 * i);
-  load_chunk(at, V_STEPS / 2 - 1, dtype, last);
+  GA_UNROLL for (int i = 0; i < 2; i++) load_query_chunk(at, V_STEPS / 2 + i, dtype, rotated + 8 * i);
+  load_query_chunk(at, V_STEPS / 2 - 1, dtype, last);
   GA_UNROLL for (int i = 0; i < 2; i++) order_queries(rotated + 8 * i, flip);
   order_queries(last, flip);
   tile_store(sb + OFF_Q, PANEL, row, rotated, PANEL_COLS, lane);
@@ -80,17 +80,17 @@ GA_DEV void load_shared_queries(const char *const *at, uint32_t sb, int dtype, u
 }
 
 /* Loads Q: 496 columns to registers, the others to shared memory. */
-GA_DEV void load_queries(args a, uint32_t sb, const mla_unit *u, uint32_t *q) {
+GA_DEV void load_absorbed(args a, uint32_t sb, const mla_unit *u, uint32_t *q) {
   const int row = thread_index() % 128 / 32 * 16 + thread_index() % 32 / 4, dtype = a->m.q_dtype,
             bytes = dtype == T_F32 ? 4 : 2;
   const char *const at[2] = {query_row(a, u, row, bytes), query_row(a, u, row + 8, bytes)};
   const uint32_t flip = a->m.scale < 0 ? 0x80008000u : 0;
   if (dtype == KV_TYPE) {
-    GA_UNROLL for (int i = 0; i < REG_STEPS / 2; i++) load_chunk(at, i, KV_TYPE, q + 8 * i);
+    GA_UNROLL for (int i = 0; i < REG_STEPS / 2; i++) load_query_chunk(at, i, KV_TYPE, q + 8 * i);
     load_shared_queries(at, sb, KV_TYPE, flip, q + 4 * (REG_STEPS - 1));
   } else {
     GA_UNROLL for (int i = 0; i < REG_STEPS / 2; i++) {
-      load_chunk(at, i, dtype, q + 8 * i);
+      load_query_chunk(at, i, dtype, q + 8 * i);
       if (i % LOADS == LOADS - 1) pin_u32(q + 8 * (i + 1 - LOADS), 8 * LOADS); /* more at once would take registers */
     }
     load_shared_queries(at, sb, dtype, flip, q + 4 * (REG_STEPS - 1));
@@ -102,10 +102,10 @@ GA_DEV void load_queries(args a, uint32_t sb, const mla_unit *u, uint32_t *q) {
 
 /* Starts the products that are the scores of block i. */
 GA_DEV void begin_scores(uint32_t sb, int i, const uint32_t *q, float *x) {
-  const uint32_t k = desc_k_major(in_block(stage_at(sb, i))), rotated = desc_k_major(in_block(sb + OFF_Q));
-  wait_for(sb, i, BAR_V);
-  wait_for(sb, i, BAR_V + 8);
-  wait_for(sb, i, BAR_R);
+  const uint32_t k = desc_k_major(in_block(ring_at(sb, i))), rotated = desc_k_major(in_block(sb + OFF_Q));
+  wait_block(sb, i, BAR_V);
+  wait_block(sb, i, BAR_V + 8);
+  wait_block(sb, i, BAR_R);
   wgmma_fence();
   GA_UNROLL for (int j = 0; j < REG_STEPS; j++)
       SCORE(x, q + 4 * j, desc(k + (uint32_t)(j / 4 * (PANEL / 16) + j % 4 * 2)), j > 0);
@@ -119,8 +119,8 @@ GA_DEV void end_scores(float *x) {
   pin_f32(x, KEYS / 2);
 }
 
-/* Clears V of tokens [from, end) of a block, or only what is not finite there. Returns whether something was not. A thread
- * has 8 elements of every other token. */
+/* Clears V of tokens [from, end) of a block, or only what is not finite there. Returns whether something was not. A
+ * thread has 8 elements of every other token. */
 GA_DEV bool clear_values(uint32_t stage, int from, int end, bool all) {
   const uint32_t thread = own_thread(), v = stage + thread % 64 / 8 * PANEL + thread % 8 * 16;
   bool found = false;
@@ -140,8 +140,8 @@ GA_DEV bool clear_values(uint32_t stage, int from, int end, bool all) {
   return found;
 }
 
-/* Hides tokens from rows that do not see them: their scores become -infinity. V of tokens that no row sees becomes zero.
- * Of tokens that some rows see only, elements of V that are not finite become zero: spread_values brings them to
+/* Hides tokens from rows that do not see them: their scores become -infinity. V of tokens that no row sees becomes
+ * zero. Of tokens that some rows see only, elements of V that are not finite become zero: spread_values brings them to
  * these rows. */
 GA_DEV void cut_block(args a, uint32_t sb, const work *w, int i, float *x) {
   const int row = (int)row_of(own_thread()), before = w->first + i * KEYS, end = w->u.to - before;
@@ -149,8 +149,8 @@ GA_DEV void cut_block(args a, uint32_t sb, const work *w, int i, float *x) {
   tile_mask_above(x, KEYS, mla_seen_by(&a->m, &w->u, row) - before - 1, mla_seen_by(&a->m, &w->u, row + 8) - before - 1,
                   (int)(own_thread() % 4 * 2));
   bar_sync(1, 128);
-  if (clear_values(stage_at(sb, i), from, some, false)) sts_u1(sb + OFF_FLAG, 1);
-  (void)clear_values(stage_at(sb, i), some, KEYS, true);
+  if (clear_values(ring_at(sb, i), from, some, false)) sts_u1(sb + OFF_FLAG, 1);
+  (void)clear_values(ring_at(sb, i), some, KEYS, true);
 }
 
 /* Updates the maxima of both rows, in log2 units, by scores times `scale`, which is positive. Returns the number to
@@ -166,12 +166,12 @@ GA_DEV void raise_maxima(const float *x, float scale, float *m, float *ref, floa
   }
 }
 
-/* Replaces scores by weights, 16 columns at a time, and stores these in the place of the block's rotated parts, once all
- * warps have multiplied them. l: this lane's sums of weights. The largest weight is 1 exactly: products are rounded as
- * the maximum is. */
-GA_DEV void put_weights(uint32_t sb, int i, float *x, float scale, const float *ref, float *l) {
+/* Replaces scores by weights, 16 columns at a time, and stores these in the place of the block's rotated parts, once
+ * all warps have multiplied them. l: this lane's sums of weights. The largest weight is 1 exactly: products are rounded
+ * as the maximum is. */
+GA_DEV void store_weights(uint32_t sb, int i, float *x, float scale, const float *ref, float *l) {
   const uint32_t thread = own_thread(), row = thread / 32 * 16 + thread % 16;
-  const uint32_t at = panel_chunk(stage_at(sb, i) + ROTATED, row, thread % 32 / 16);
+  const uint32_t at = panel_chunk(ring_at(sb, i) + ROTATED, row, thread % 32 / 16);
   bar_sync(1, 128);
   GA_UNROLL for (int k = 0; k < KEYS / 16; k++) {
     uint32_t r[4];
@@ -197,7 +197,7 @@ GA_DEV void weigh_block(args a, uint32_t sb, const work *w, int i, float *x, flo
   warp_sync();
   if (thread % 32 == 0) mbar_arrive(bar_at(sb, i, BAR_FACTORS));
   GA_UNROLL for (int h = 0; h < 2; h++) l[h] *= factor[h];
-  put_weights(sb, i, x, a->scale, ref, l);
+  store_weights(sb, i, x, a->scale, ref, l);
 }
 
 /* Announces the weights of block i. */
@@ -211,7 +211,7 @@ GA_DEV void weigh_blocks(args a, uint32_t sb, const work *w) {
   uint32_t q[REG_STEPS * 4];
   float x[KEYS / 2], m[2] = {GA_NEG_INF, GA_NEG_INF}, l[2] = {0, 0};
   if (w->n > 0) {
-    load_queries(a, sb, &w->u, q);
+    load_absorbed(a, sb, &w->u, q);
     begin_scores(sb, 0, q, x);
     GA_ROLL for (int i = 0; i + 1 < w->n; i++) {
       end_scores(x);

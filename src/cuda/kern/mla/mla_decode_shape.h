@@ -12,19 +12,19 @@ enum {
   ROWS = 64,
   KEYS = 64,
   STAGES = 3,
-  HALF_COLS = 256, /* of O and V, of a warpgroup */
+  HALF_COLS = 256, /* Columns of O and V that a warpgroup has. */
   V_STEPS = VALUES / 16,
-  REG_STEPS = V_STEPS - 1, /* of Q in registers: one more does not fit */
+  REG_STEPS = V_STEPS - 1, /* Steps of Q in registers: one more does not fit. */
   LANES = 384,
   PANEL = KEYS * PANEL_ROW_BYTES,
   HALF = HALF_COLS / PANEL_COLS * PANEL,
-  ROTATED = 2 * HALF, /* of a stage, with both halves of V: the rotated parts, and later P */
+  ROTATED = 2 * HALF, /* Both halves of V, then the rotated parts, and later P. */
   STAGE = ROTATED + PANEL,
   MOST_CLUSTER = 8,
-  LOADS = 5,               /* chunks of 32 columns of f32 queries under way */
-  GROUPS = HALF_COLS / 32, /* of 32 columns, of a warpgroup */
-  GROUP_BYTES = 4 * 512,   /* of a warp */
-  ML_BYTES = 16,           /* of a row: its maximum and sum, and room to load 16 bytes */
+  LOADS = 5,               /* Chunks of 32 columns of f32 queries under way. */
+  GROUPS = HALF_COLS / 32, /* Groups of 32 columns of a warpgroup. */
+  GROUP_BYTES = 4 * 512,   /* Bytes of a group that a warp has. */
+  ML_BYTES = 16,           /* A row's maximum and sum, and room to load 16 bytes. */
   BAR_V = 0,               /* two: halves of V are there */
   BAR_R = 16,              /* rotated parts are there */
   BAR_P = 24,              /* P is there */
@@ -36,7 +36,7 @@ enum {
   OFF_ML = OFF_Q,           /* after the last product with Q */
   OFF_LAST = OFF_Q + PANEL, /* the last 16 columns of Q's latent part, rows of 32 bytes */
   OFF_F = OFF_LAST + ROWS * 32,
-  OFF_BAR = OFF_F + STAGES * ROWS * 4, /* of each stage: BAR_* */
+  OFF_BAR = OFF_F + STAGES * ROWS * 4, /* Barriers of each stage: BAR_*. */
   OFF_FLAG = OFF_BAR + STAGES * BARS   /* not 0: cut_block has found elements that are not finite */
 };
 static_assert(OFF_FLAG + 16 == GA_P_SMEM, "the row's shared memory");
@@ -55,10 +55,10 @@ GA_DEV uint32_t bar_at(uint32_t sb, int i, int which) {
 }
 /* Returns the part of an address that descriptors have: in a cluster, the block's rank stands above it. */
 GA_DEV uint32_t in_block(uint32_t address) { return address & 0x3ffff; }
-GA_DEV uint32_t stage_at(uint32_t sb, int i) { return sb + ring_stage((uint32_t)i, STAGES) * STAGE; }
+GA_DEV uint32_t ring_at(uint32_t sb, int i) { return sb + ring_stage((uint32_t)i, STAGES) * STAGE; }
 GA_DEV uint32_t factors_at(uint32_t sb, int i) { return sb + OFF_F + ring_stage((uint32_t)i, STAGES) * (ROWS * 4); }
 /* Waits for the phase of a barrier that belongs to block i. */
-GA_DEV void wait_for(uint32_t sb, int i, int which) {
+GA_DEV void wait_block(uint32_t sb, int i, int which) {
   mbar_wait(bar_at(sb, i, which), ring_full_parity((uint32_t)i, STAGES));
 }
 

@@ -19,7 +19,7 @@
 #define COUNTERS     ((int64_t)(CUDA_COUNTER_BYTES / sizeof(int32_t)))
 #define MOST_ROWS    ((uint64_t)1 << 31) /* of the cache: their number is not known here */
 
-static int64_t element_bytes(int32_t dtype) { return ga_dtype_info((ga_dtype)dtype)->block_bytes; }
+static int64_t elem_size_of(int32_t dtype) { return ga_dtype_info((ga_dtype)dtype)->block_bytes; }
 
 const char *cuda_mla_decode_ok(const ga_kernel *k, const void *desc, const ga_caps *caps) {
   (void)caps;
@@ -27,8 +27,8 @@ const char *cuda_mla_decode_ok(const ga_kernel *k, const void *desc, const ga_ca
   if (d->head_dim != HEAD || d->v_dim != VALUES) return "head_dim and v_dim must be 576 and 512";
   if (d->page_size % KEYS && d->page_size != 32 && d->page_size != 16 && d->page_size != LEAST_PAGE)
     return "page_size must be 8, 16, 32 or a multiple of 64";
-  if (d->q_stride * element_bytes(d->q_dtype) % ALIGN_BYTES) return "q_stride must be a multiple of 16 bytes";
-  if (d->o_stride * element_bytes(d->o_dtype) % ALIGN_BYTES) return "o_stride must be a multiple of 16 bytes";
+  if (d->q_stride * elem_size_of(d->q_dtype) % ALIGN_BYTES) return "q_stride must be a multiple of 16 bytes";
+  if (d->o_stride * elem_size_of(d->o_dtype) % ALIGN_BYTES) return "o_stride must be a multiple of 16 bytes";
   return cuda_mla_refusal(k, d);
 }
 
@@ -41,7 +41,7 @@ typedef struct decode_cut {
 /* Divides the keys of a unit so that all multiprocessors have work, and a split has two blocks of keys at least. Pairs
  * of blocks fit on all multiprocessors, clusters of eight on three quarters of them. These pay where a unit has many
  * splits: partial results of its clusters go through memory, and their sum is shared by the blocks of a cluster. */
-static decode_cut cut_decode(const ga_mla_desc *d, const ga_caps *caps) {
+static decode_cut cut_latent(const ga_mla_desc *d, const ga_caps *caps) {
   decode_cut x = {.c = cuda_mla_cut_of(d, ROWS, 1, caps->sms, 2 * KEYS), .cluster = 1};
   const int64_t splits = x.c.splits;
   if (splits < 2) return x;
@@ -55,14 +55,14 @@ static decode_cut cut_decode(const ga_mla_desc *d, const ga_caps *caps) {
 static bool has_partials(const decode_cut *x) { return x->c.splits > x->cluster; }
 uint64_t cuda_mla_decode_workspace(const ga_kernel *k, const void *desc, const ga_caps *caps) {
   (void)k;
-  const decode_cut x = cut_decode(desc, caps);
+  const decode_cut x = cut_latent(desc, caps);
   const int64_t of_block = (1 + VALUES / 16 / x.cluster) * 256 * 4; /* partial_of in the kernel */
   return has_partials(&x) ? (uint64_t)(x.c.units * x.c.splits * of_block) * sizeof(float) : 0;
 }
 
 double cuda_mla_decode_cost(const ga_kernel *k, const void *desc, const ga_caps *caps) {
   const ga_mla_desc *d = desc;
-  const decode_cut x = cut_decode(d, caps);
+  const decode_cut x = cut_latent(d, caps);
   return cuda_mla_us(d, &x.c, ROWS, 1, caps) * 100 / k->speed;
 }
 
@@ -81,7 +81,7 @@ ga_status cuda_mla_decode(const ga_kernel *k, const void *desc, const void *io, 
   const ga_mla_desc *d = desc;
   const ga_mla_io *a = io;
   const cuda_variant *v = k->impl;
-  const decode_cut x = cut_decode(d, &stream->device->caps);
+  const decode_cut x = cut_latent(d, &stream->device->caps);
   const int64_t blocks = x.c.units * x.c.splits;
   if (blocks == 0 || a->q_tokens == 0) return GA_OK;
   GA_TRY(cuda_mla_check_io(stream, k, d, a, ALIGN_BYTES));
