@@ -1,6 +1,7 @@
 /* The warpgroup of mla_decode_sm90a.cu that has scores and weights, with Q in registers. A lane has rows g and g + 8 of
  * its warp's 16. */
 #pragma once
+#include "cuda/dev/ptx/barrier_test.h"
 #include "cuda/dev/ptx/bulk.h"
 #include "cuda/dev/ptx/elem.h"
 #include "cuda/dev/ptx/wgmma.h"
@@ -200,6 +201,13 @@ GA_DEV void weigh_block(args a, uint32_t sb, const work *w, int i, float *x, flo
   store_weights(sb, i, x, a->scale, ref, l);
 }
 
+/* Returns whether block i is in shared memory. */
+GA_DEV bool has_block(uint32_t sb, int i) {
+  const uint32_t parity = ring_full_parity((uint32_t)i, STAGES);
+  return warp_all(mbar_test(bar_at(sb, i, BAR_V), parity) && mbar_test(bar_at(sb, i, BAR_V + 8), parity) &&
+                  mbar_test(bar_at(sb, i, BAR_R), parity));
+}
+
 /* Announces the weights of block i. */
 GA_DEV void give_weights(uint32_t sb, int i) {
   fence_async_smem();
@@ -216,8 +224,10 @@ GA_DEV void weigh_blocks(args a, uint32_t sb, const work *w) {
     GA_ROLL for (int i = 0; i + 1 < w->n; i++) {
       end_scores(x);
       weigh_block(a, sb, w, i, x, m, l);
+      const bool early = !has_block(sb, i + 1); /* the products of block i need not wait for block i + 1 */
+      if (early) give_weights(sb, i);
       begin_scores(sb, i + 1, q, x);
-      give_weights(sb, i);
+      if (!early) give_weights(sb, i);
     }
     end_scores(x);
     weigh_block(a, sb, w, w->n - 1, x, m, l);
