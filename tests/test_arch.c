@@ -122,7 +122,7 @@ static void check_arch(const char *name, const char *device, double bound) {
     if (!(error < bound))
       fail_msg("%s on %s, chunks of %d: error %g, allowed %g", name, device, chunks[i], error, bound);
   }
-  if (!strncmp(name, "deepseek", 8)) check_latent_caches(name, device, model, &e);
+  if (!strcmp(name, "deepseek2") || !strcmp(name, "deepseek_v3")) check_latent_caches(name, device, model, &e);
   ga_model_destroy(model);
   ga_ctx_destroy(ctx);
 }
