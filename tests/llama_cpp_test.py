@@ -39,6 +39,7 @@ CHANGES = {
     "gpt_oss_mxfp4": GPT_OSS_YARN,
     "llama4_folder": {"floor_scale": 8192},
     "mistral": {"sliding_window": None},
+    "mistral3_of_mistral4": {"text_config.rope_parameters.llama_4_scaling_beta": 0},
     "mistral4": {"rope_parameters.llama_4_scaling_beta": 0},
     "starcoder2": {"sliding_window": None},
 }

@@ -428,6 +428,9 @@ static void test_config_refused(void **state) {
                 "'eos_token_id': is missing; must be an integer");
   refuse_config("{\"model_type\":\"llama\"," BASE ",\"eos_token_id\":[1,\"x\"]}", GA_ERR_FORMAT,
                 "'eos_token_id': is a text");
+  refuse_config("{\"model_type\":\"mistral3\",\"text_config\":{\"model_type\":\"mamba\"}}", GA_ERR_UNSUPPORTED,
+                "'text_config.model_type' of mistral3 must be mistral, ministral3 or mistral4");
+  refuse_config("{\"model_type\":\"mistral3\"}", GA_ERR_FORMAT, "'text_config' is missing; must be an object");
   refuse_config("{\"model_type\":\"gemma3\"}", GA_ERR_FORMAT, "'text_config' is missing; must be an object");
   refuse_config("{\"model_type\":\"gemma3_text\",\"query_pre_attn_scalar\":0}", GA_ERR_FORMAT, "is 0; must be above 0");
   refuse_config("{\"model_type\":\"gemma3_text\",\"layer_types\":[\"odd\"]}", GA_ERR_UNSUPPORTED, "element 0 is 'odd'");

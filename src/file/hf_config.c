@@ -444,10 +444,21 @@ static ga_status put_positions(const hf_sink *s, const char *label, const json_t
   return ga_meta_list_add_int(s->arena, s->list, GA_HF_POSITION_OFFSET, first);
 }
 
+/* Folders with images beside a text model of one of several types: "mistral3 of TYPE". */
+static const char *wrapped_type(const json_t *config) {
+  static const char *const types[] = {"mistral3 of mistral", "mistral3 of ministral3", "mistral3 of mistral4"};
+  const json_t *inner = ga_json_at(ga_json_at(config, "text_config"), "model_type");
+  const char *type = inner ? json_string_value(inner) : "mistral";
+  for (size_t i = 0; type && i < GA_COUNT_OF(types); i++)
+    if (!strcmp(types[i] + strlen("mistral3 of "), type)) return types[i];
+  return "mistral3";
+}
+
 /* Jina's first files call themselves bert. */
 static const char *model_type_of(const json_t *config) {
   const char *type = json_string_value(ga_json_at(config, "model_type")),
              *positions = json_string_value(ga_json_at(config, "position_embedding_type"));
+  if (type && !strcmp(type, "mistral3")) return wrapped_type(config);
   return type && positions && !strcmp(type, "bert") && !strcmp(positions, "alibi") ? "jina_bert" : type;
 }
 
@@ -457,9 +468,12 @@ static ga_status find_hf_arch(const char *label, const json_t *config, const ga_
              ga_json_type_name(type));
   for (int i = 0; (*out = ga_hf_arch_at(i)); i++)
     if (!strcmp((*out)->model_type, model_type_of(config))) return GA_OK;
+  GA_REQUIRE(strcmp(json_string_value(type), "mistral3") != 0, GA_ERR_UNSUPPORTED,
+             "%s: 'text_config.model_type' of mistral3 must be mistral, ministral3 or mistral4", label);
   char known[512] = "";
   for (int i = 0; (*out = ga_hf_arch_at(i)); i++)
-    (void)snprintf(known + strlen(known), sizeof known - strlen(known), "%s%s", i ? ", " : "", (*out)->model_type);
+    if (!strchr((*out)->model_type, ' '))
+      (void)snprintf(known + strlen(known), sizeof known - strlen(known), "%s%s", i ? ", " : "", (*out)->model_type);
   return ga_fail(GA_ERR_UNSUPPORTED, "%s: 'model_type' is '%s'; must be one of %s", label,
                  ga_quote(json_string_value(type), json_string_length(type)).text, known);
 }

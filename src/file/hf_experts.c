@@ -538,6 +538,7 @@ static const ga_hf_arch archs[] = {
     {"minimax_m2", "minimax-m2", NULL, NEOX_SIGMOID, minimax_m2_keys, PART, minimax_m2_names, minimax_m2_forms},
     {"deepseek_v2", "deepseek2", NULL, 0, deepseek_v2_keys, NULL, deepseek_names, NULL},
     {"deepseek_v3", "deepseek2", NULL, 0, deepseek_v3_keys, NULL, deepseek_names, choice_bias_forms},
+    {"mistral3 of mistral4", "mistral4", "text_config", 0, mistral4_keys, NULL, deepseek_names, mistral4_forms},
     {"mistral4", "mistral4", NULL, 0, mistral4_keys, NULL, deepseek_names, mistral4_forms},
     {"glm4_moe_lite", "deepseek2", NULL, 0, glm4_moe_lite_keys, NULL, deepseek_names, choice_bias_forms},
     {"kimi_k2", "deepseek2", NULL, 0, deepseek_v3_keys, NULL, deepseek_names, choice_bias_forms},

@@ -506,6 +506,8 @@ static const ga_hf_name bert_names[] = {
 static const ga_hf_arch archs[] = {
     {"llama", "llama", NULL, GA_HF_NEOX, llama_keys, ga_hf_rope_keys, ga_hf_llama_names, NULL},
     {"ministral3", "mistral3", NULL, GA_HF_NEOX, ministral3_keys, NULL, ga_hf_llama_names, NULL},
+    {"mistral3 of mistral", "llama", "text_config", GA_HF_NEOX, mistral_keys, ga_hf_rope_keys, ga_hf_llama_names, NULL},
+    {"mistral3 of ministral3", "mistral3", "text_config", GA_HF_NEOX, ministral3_keys, NULL, ga_hf_llama_names, NULL},
     {"mistral", "llama", NULL, GA_HF_NEOX, mistral_keys, ga_hf_rope_keys, ga_hf_llama_names, NULL},
     {"qwen2", "qwen2", NULL, GA_HF_NEOX, qwen_keys, ga_hf_rope_keys, ga_hf_llama_names, NULL},
     {"qwen3", "qwen3", NULL, GA_HF_NEOX, qwen_keys, ga_hf_rope_keys, ga_hf_qwen3_names, NULL},

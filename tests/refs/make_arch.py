@@ -170,6 +170,12 @@ MODELS |= {
         hf.Mistral4Config(**dict(LATENT, max_position_embeddings=64), n_group=2, topk_group=1, routed_scaling_factor=1.7,
                           rope_parameters=dict(YARN, rope_theta=1e4, original_max_position_embeddings=16, beta_fast=32.0, beta_slow=1.0, mscale=1.0,
                                                mscale_all_dim=1.0, llama_4_scaling_beta=0.1))),
+    "mistral3_of_mistral4": lambda: hf.Mistral3ForConditionalGeneration(hf.Mistral3Config(
+        text_config=hf.Mistral4Config(**dict(LATENT, max_position_embeddings=64), n_group=1, topk_group=1, routed_scaling_factor=1.0,
+                                      rope_parameters=dict(YARN, rope_theta=1e4, original_max_position_embeddings=16, beta_fast=32.0, beta_slow=1.0,
+                                                           mscale=1.0, mscale_all_dim=1.0, llama_4_scaling_beta=0.1)),
+        vision_config=dict(model_type="pixtral", hidden_size=16, intermediate_size=16, num_hidden_layers=1, num_attention_heads=2, head_dim=8,
+                           image_size=32, patch_size=16), image_token_index=0, spatial_merge_size=2)),
     "glm4_moe_lite": lambda: hf.Glm4MoeLiteForCausalLM(
         hf.Glm4MoeLiteConfig(**dict(LATENT, num_hidden_layers=3), rms_norm_eps=1e-3, mlp_layer_types=["dense", "dense", "sparse"])),
 }
