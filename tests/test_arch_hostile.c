@@ -101,17 +101,23 @@ static ga_status read_folder(json_t *config) {
   return status;
 }
 
+/* The object that has the fields: the config, or the text model's within it. */
+static json_t *fields_of(json_t *config) {
+  json_t *inner = json_object_get(config, "text_config");
+  return inner ? inner : config;
+}
+
 static void refused_in_folder(const char *name, json_t *config, size_t i, const char *field) {
   const bool is_float = !strcmp(field, "rope_theta"); /* 2^40 would do */
-  json_t *good = json_incref(json_object_get(config, field));
+  json_t *good = json_incref(json_object_get(fields_of(config), field));
   for (bad_value bad = BAD_ZERO; bad < BAD_VALUES; bad++) {
     if (bad == BAD_HUGE && is_float) continue;
-    assert_int_equal(json_object_set_new(config, field, bad_json(bad)), 0);
+    assert_int_equal(json_object_set_new(fields_of(config), field, bad_json(bad)), 0);
     if (read_folder(config) == GA_OK) fail_msg("%s: '%s', value %d was taken", name, field, (int)bad);
     if (!strstr(ga_error_text(), field) && !strstr(ga_error_text(), fields[i].key))
       fail_msg("%s: '%s', value %d: %s", name, field, (int)bad, ga_error_text());
   }
-  assert_int_equal(json_object_set_new(config, field, good), 0);
+  assert_int_equal(json_object_set_new(fields_of(config), field, good), 0);
 }
 
 static void check_hostile_folder(const char *name) {
@@ -127,7 +133,7 @@ static void check_hostile_folder(const char *name) {
   for (size_t i = 0; i < GA_COUNT_OF(fields); i++)
     for (int k = 0; k < 2; k++) {
       const char *field = k ? fields[i].other : fields[i].field;
-      const json_t *value = field ? json_object_get(config, field) : NULL;
+      const json_t *value = field ? json_object_get(fields_of(config), field) : NULL;
       if (!value || json_is_null(value)) continue;
       refused_in_folder(name, config, i, field);
       n++;
