@@ -19,7 +19,7 @@ static inline int by_image_id(const void *a, const void *b) {
 
 /* An image of every row of the table, also in builds without nvcc; sorted as the build's, ends with an empty one. */
 static inline const cuda_image *image_of_every_row(void) {
-  static cuda_image list[512];
+  static cuda_image list[1024];
   size_t n;
   const ga_kernel *rows = cuda_rows(&n);
   assert_true(n < sizeof list / sizeof *list);

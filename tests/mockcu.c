@@ -32,8 +32,12 @@ static size_t n_reads;
 static bool open_to[MAX_DEVICES][MAX_DEVICES]; /* [owner][reader]: memory of a pool */
 
 void mockcu_reset(void) {
-  mockcu = (mock_driver){
-      .devices = 2, .version = 12040, .major = 9, .minor = 0, .memory_bytes = (size_t)1 << 30, .args_bytes = 72};
+  mockcu = (mock_driver){.devices = 2,
+                         .version = 12040,
+                         .major = 9,
+                         .minor = 0,
+                         .memory_bytes = (size_t)1 << 30,
+                         .args_bytes = 88 /* ga_kargs_add */};
   current = NULL;
   n_reads = 0;
   memset(open_to, 0, sizeof open_to);

@@ -128,8 +128,11 @@ class Robust(unittest.TestCase):
             shape = tiny_gguf.tensors()[name][0]
             for kind in (24, 28):  # i8, f64
                 self.spoil(name, weights={name: (shape, kind, None)})
-            for other in ((math.prod(shape),) if len(shape) > 1 else (shape[0] + 1,), shape + (1,), (1,) + shape):
+            is_vector = len(shape) == 1
+            for other in ((shape[0] + 1,) if is_vector else (math.prod(shape),), shape + (1,)):
                 self.spoil(name, weights={name: (other, 0, None)})
+            # vectors of llama.cpp's converter may have dimensions of 1 before their own
+            self.spoil("" if is_vector else name, weights={name: ((1,) + shape, 0, None)}, code=0 if is_vector else 1)
         self.spoil("rope_freqs.weight", weights={"rope_freqs.weight": ((8,), 0, bytes(32))})
         self.spoil("rope_freqs.weight", weights={"rope_freqs.weight": ((4,), 0, None)})
 

@@ -38,8 +38,9 @@ typedef enum fault {
 
 static volatile float sink;
 
-static float faulty_element(fault f, const ga_add_desc *d, float x, float b) {
-  float product = d->scale * x;
+/* factor is the row's. */
+static float faulty_element(fault f, const ga_add_desc *d, float factor, float x, float b) {
+  float product = d->scale * factor * x;
   if (f == ROUGH) product = (float)check_round(GA_BF16, (double)product);
   float y = product + b;
   if (f == SCALED) y *= 1.01f;
@@ -66,9 +67,10 @@ static bool run_faulty_rows(fault f, const ga_add_desc *d, const ga_add_io *a) {
     const float *xr = x + r * (f == STRIDE ? d->y_stride : d->x_stride);
     const float *br = b ? b + (d->b_rows == 1 ? (f == BROADCAST && r > 0) : r) * d->b_stride : NULL;
     float *yr = y + r * d->y_stride;
+    const float factor = d->factor_stride ? a->factors[r * d->factor_stride] : 1.0f;
     int64_t width = f == TAIL ? d->width - 1 : d->width;
     for (int64_t i = 0; i < width; i++) {
-      const float y_i = faulty_element(f, d, xr[i], br ? br[i] : 0.0f);
+      const float y_i = faulty_element(f, d, factor, xr[i], br ? br[i] : 0.0f);
       shown |= shows(yr[i], y_i);
       yr[i] = y_i;
     }
