@@ -70,11 +70,13 @@ static double run_chunks(ga_model *model, const expected *e, int chunk, ga_dtype
 static double arch_bound(const char *name, double bound) { return strcmp(name, "phi3") ? bound : 2 * bound; }
 
 /* Products by MXFP4 round activations, on the CPU to 8 bits and on GPUs to 17: the worst of 3840 logits is off by 0.043
- * and by 5.3e-5. So do products by the bf16 that experts of FP8 become: by 0.05 on the CPU. On GA's oracles the models
- * keep the bound of all. */
-static double rounded_bound(const char *name, const char *device, double bound) {
-  if (strcmp(name, "gpt_oss_mxfp4") != 0 && !ga_ends_with(name, "_fp8")) return bound;
-  return !strcmp(device, "cpu") ? 0.1 : !strcmp(device, "emu") ? 1.5e-4 : bound;
+ * and by 5.3e-5. So do products by the bf16 that experts of FP8 become: by 0.05 on the CPU, and on Hopper for prompts,
+ * whose tiles round activations to bf16. On GA's oracles the models keep the bound of all. */
+static double rounded_bound(const char *name, const char *device, int chunk, double bound) {
+  const bool is_fp8 = ga_ends_with(name, "_fp8");
+  if (strcmp(name, "gpt_oss_mxfp4") != 0 && !is_fp8) return bound;
+  if (!strcmp(device, "cpu")) return 0.1;
+  return strcmp(device, "emu") ? bound : is_fp8 && chunk == TOKENS ? 0.1 : 1.5e-4;
 }
 
 /* A file with the same model, in place of that of tests/data, and a folder with another expected.txt. */
@@ -108,9 +110,9 @@ static void check_arch(const char *name, const char *device, double bound) {
   if (status != GA_OK) fail_msg("%s", ga_error_text());
   const bool is_encoder = ga_model_get_info(model)->is_encoder;
   read_expected(other_folder ? other_folder : folder, is_encoder, &e);
-  bound = rounded_bound(name, device, bound);
   static const int chunks[] = {TOKENS, 7, 1};
   for (int i = 0; i < (is_encoder ? 1 : 3); i++) {
+    const double allowed = rounded_bound(name, device, chunks[i], bound);
     double error;
     if (is_encoder) {
       float v[WIDTH];
@@ -119,8 +121,8 @@ static void check_arch(const char *name, const char *device, double bound) {
     } else {
       error = run_chunks(model, &e, chunks[i], GA_F32);
     }
-    if (!(error < bound))
-      fail_msg("%s on %s, chunks of %d: error %g, allowed %g", name, device, chunks[i], error, bound);
+    if (!(error < allowed))
+      fail_msg("%s on %s, chunks of %d: error %g, allowed %g", name, device, chunks[i], error, allowed);
   }
   if (!strcmp(name, "deepseek2") || !strcmp(name, "deepseek_v3")) check_latent_caches(name, device, model, &e);
   ga_model_destroy(model);
