@@ -23,13 +23,13 @@ GA_DEV int cache_row(args a, const mla_unit *u, pages *p, int token) {
 
 GA_DEV uint64_t cache_policy(args a) { return a->m.tiles > 1 ? L2_EVICT_LAST : L2_EVICT_FIRST; }
 
-/* Copies half of V of block i, whose first token is in row `first` of the cache. */
-GA_DEV void copy_half(args a, uint32_t sb, const work *w, pages *p, int i, int half, int first) {
+/* Copies half of V of block i. */
+GA_DEV void copy_half(args a, uint32_t sb, const work *w, pages *p, int i, int half) {
   const uint32_t full = bar_at(sb, i, BAR_V + 8 * half), to = ring_at(sb, i) + (uint32_t)(half * HALF);
   if (warp_elect()) mbar_arrive_expect(full, HALF);
   warp_sync();
   GA_ROLL for (int b = 0; b < KEYS; b += a->box_rows) {
-    const int row = b == 0 ? first : cache_row(a, &w->u, p, w->first + i * KEYS + b);
+    const int row = cache_row(a, &w->u, p, w->first + i * KEYS + b);
     const uint32_t at = to + (uint32_t)(b * PANEL_ROW_BYTES);
     if (warp_elect()) {
       if (a->box_rows == KEYS)
@@ -42,13 +42,13 @@ GA_DEV void copy_half(args a, uint32_t sb, const work *w, pages *p, int i, int h
   }
 }
 
-/* Copies the rotated parts of block i, whose first token is in row `first` of the cache. */
-GA_DEV void copy_rotated_parts(args a, uint32_t sb, const work *w, pages *p, int i, int first) {
+/* Copies the rotated parts of block i. */
+GA_DEV void copy_rotated_parts(args a, uint32_t sb, const work *w, pages *p, int i) {
   const uint32_t full = bar_at(sb, i, BAR_R), to = ring_at(sb, i) + ROTATED;
   if (warp_elect()) mbar_arrive_expect(full, PANEL);
   warp_sync();
   GA_ROLL for (int b = 0; b < KEYS; b += a->box_rows) {
-    const int row = b == 0 ? first : cache_row(a, &w->u, p, w->first + i * KEYS + b);
+    const int row = cache_row(a, &w->u, p, w->first + i * KEYS + b);
     if (warp_elect()) bulk_load_3d(to + (uint32_t)(b * PANEL_ROW_BYTES), &a->rope, full, 0, row, 8, cache_policy(a));
     warp_sync();
   }

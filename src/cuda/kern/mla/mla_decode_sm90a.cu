@@ -58,18 +58,14 @@
 
 /* --- values: two warpgroups --- */
 
-/* Multiplies this warpgroup's half of O by the factors of block i. */
-GA_DEV void scale_values(uint32_t sb, int i, float *o) {
-  const uint32_t at = factors_at(sb, i) + (uint32_t)(thread_index() % 128 / 32 * 16 + thread_index() % 32 / 4) * 4;
-  wait_block(sb, i, BAR_FACTORS);
-  const float f[2] = {lds_f1(at), lds_f1(at + 32)};
-  if (warp_any(i > 0 && (f[0] != 1.0f || f[1] != 1.0f))) tile_scale_rows(o, HALF_COLS, f);
-}
-
 /* Adds weights times V of block i to this warpgroup's half of O. */
 GA_DEV void add_value_block(uint32_t sb, int i, int half, float *o) {
   const uint32_t v = desc_n_major(in_block(ring_at(sb, i)) + (uint32_t)(half * HALF), PANEL),
-                 weights = desc_k_major(in_block(ring_at(sb, i)) + ROTATED);
+                 weights = desc_k_major(in_block(ring_at(sb, i)) + ROTATED),
+                 at = factors_at(sb, i) + (uint32_t)(thread_index() % 128 / 32 * 16 + thread_index() % 32 / 4) * 4;
+  wait_block(sb, i, BAR_FACTORS);
+  const float f[2] = {lds_f1(at), lds_f1(at + 32)};
+  if (warp_any(i > 0 && (f[0] != 1.0f || f[1] != 1.0f))) tile_scale_rows(o, HALF_COLS, f);
   wait_block(sb, i, BAR_V + 8 * half);
   wait_block(sb, i, BAR_P);
   wgmma_fence();
@@ -81,30 +77,25 @@ GA_DEV void add_value_block(uint32_t sb, int i, int half, float *o) {
   if (thread_index() % 128 == 0) mbar_arrive(bar_at(sb, i, BAR_FREE));
 }
 
-/* Adds weights times V of all blocks to this warpgroup's half of O, and copies what follows into stages that are read.
- * Where that is in the cache takes hundreds of clocks, which pass while the scores' warpgroup works. */
+/* Adds weights times V of all blocks to this warpgroup's half of O, and copies what follows into stages that are
+ * read. */
 GA_DEV void add_value_blocks(args a, uint32_t sb, const work *w, int half, float *o) {
   const bool copies = warp_uniform(thread_index() / 32) % 4 == 0;
   pages p = {-1, 0};
   if (copies) {
     GA_ROLL for (int i = 0; i < STAGES && i < w->n; i++) {
-      const int row = cache_row(a, &w->u, &p, w->first + i * KEYS);
-      copy_half(a, sb, w, &p, i, half, row);
-      if (half == 0) copy_rotated_parts(a, sb, w, &p, i, row);
+      copy_half(a, sb, w, &p, i, half);
+      if (half == 0) copy_rotated_parts(a, sb, w, &p, i);
     }
   }
   tile_fill(o, HALF_COLS, 0);
   GA_ROLL for (int i = 0; i < w->n; i++) {
-    const bool has_next = copies && i + STAGES < w->n;
-    int row = 0;
-    scale_values(sb, i, o);
-    if (has_next) row = cache_row(a, &w->u, &p, w->first + (i + STAGES) * KEYS);
     add_value_block(sb, i, half, o);
-    if (!has_next) continue;
-    copy_half(a, sb, w, &p, i + STAGES, half, row);
+    if (!copies || i + STAGES >= w->n) continue;
+    copy_half(a, sb, w, &p, i + STAGES, half);
     if (half == 1) continue;
     wait_block(sb, i, BAR_FREE);
-    copy_rotated_parts(a, sb, w, &p, i + STAGES, row);
+    copy_rotated_parts(a, sb, w, &p, i + STAGES);
   }
 }
 
