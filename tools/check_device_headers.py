@@ -30,7 +30,8 @@ def run(root, *arguments):
 
 def headers_of(root, source, definitions):
     """What a file includes with these definitions, of src/cuda/kern."""
-    made = run(root, *definitions, "-MM", str(source)).stdout.replace("\\\n", " ").split()
+    made = re.split(r"(?<!\\)\s+", run(root, *definitions, "-MM", str(source)).stdout.replace("\\\n", " "))
+    made = [p.replace("\\ ", " ") for p in made]  # spaces within names follow a backslash
     return [str(Path(p).resolve().relative_to(root / "src")) for p in made if "/src/cuda/kern/" in p and p.endswith(".h")]
 
 
