@@ -232,7 +232,7 @@ static void warn_of_cpu(const ga_model *model) {
               cpu->n_layers, ga_model_get_info(model)->n_layers, gpu->device, (double)gpu->available * 0x1p-30);
 }
 
-/* The same of experts that were put into host memory without being asked for. */
+/* Prints how many layers have their experts in host memory, if the placement decided it and no option asked for it. */
 static void note_host_experts(const open_args *args, const ga_model *model) {
   int32_t layers = 0;
   for (int32_t i = 0; i < ga_model_placement_count(model); i++)

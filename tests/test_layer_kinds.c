@@ -11,7 +11,7 @@ typedef struct asked {
   int32_t ids[LONGEST], n, answer[NEW];
 } asked;
 
-/* Of the tokens that the tokenizer has, which are one fewer than the rows of logits. */
+/* Returns the token with the largest logit. The last row of logits is left out: the tokenizer has no token for it. */
 static int32_t best_drawable(const float *logits) {
   int32_t best = 0;
   for (int32_t i = 1; i < VOCAB - 1; i++)

@@ -12,6 +12,11 @@
     {"layers.%.mlp.experts.%.gate_proj",  "blk.%.ffn_gate.%"}, \
     {"layers.%.mlp.experts.%.up_proj",    "blk.%.ffn_up.%"}, \
     {"layers.%.mlp.experts.%.down_proj",  "blk.%.ffn_down.%"}
+#define BLOCK_SPARSE_NAMES \
+    {"layers.%.block_sparse_moe.gate",          "blk.%.ffn_gate_inp"}, \
+    {"layers.%.block_sparse_moe.experts.%.w1",  "blk.%.ffn_gate.%"}, \
+    {"layers.%.block_sparse_moe.experts.%.w3",  "blk.%.ffn_up.%"}, \
+    {"layers.%.block_sparse_moe.experts.%.w2",  "blk.%.ffn_down.%"}
 static const ga_hf_key qwen3_moe_keys[] = {
     DECODER("32768"),
     {"layer_types",             NULL,                                GA_HF_FULL_LAYERS, NULL},
@@ -42,10 +47,7 @@ static const ga_hf_key mixtral_keys[] = {
 static const ga_hf_name mixtral_names[] = {
     DECODER_NAMES,
     {"layers.%.post_attention_layernorm",       "blk.%.ffn_norm"},
-    {"layers.%.block_sparse_moe.gate",          "blk.%.ffn_gate_inp"},
-    {"layers.%.block_sparse_moe.experts.%.w1",  "blk.%.ffn_gate.%"},
-    {"layers.%.block_sparse_moe.experts.%.w3",  "blk.%.ffn_up.%"},
-    {"layers.%.block_sparse_moe.experts.%.w2",  "blk.%.ffn_down.%"},
+    BLOCK_SPARSE_NAMES,
     {0}};
 static const ga_hf_key olmoe_keys[] = {
     {"rms_norm_eps",            ".attention.layer_norm_rms_epsilon", GA_HF_FLOAT, "1e-5"},
@@ -291,10 +293,7 @@ static const ga_hf_name minimax_m2_names[] = {
     DECODER_NAMES,
     QK_NORM_NAMES,
     {"layers.%.post_attention_layernorm",       "blk.%.ffn_norm"},
-    {"layers.%.block_sparse_moe.gate",          "blk.%.ffn_gate_inp"},
-    {"layers.%.block_sparse_moe.experts.%.w1",  "blk.%.ffn_gate.%"},
-    {"layers.%.block_sparse_moe.experts.%.w3",  "blk.%.ffn_up.%"},
-    {"layers.%.block_sparse_moe.experts.%.w2",  "blk.%.ffn_down.%"},
+    BLOCK_SPARSE_NAMES,
     {0}};
 static const ga_hf_form minimax_m2_forms[] = {
     {"layers.%.block_sparse_moe.e_score_correction_bias", "blk.%.exp_probs_b.bias", GA_HF_TAKE_ALL},

@@ -338,7 +338,8 @@ static ga_status open_matrix(const ga_model_tensor *source, ga_made *made) {
   return GA_OK;
 }
 
-/* The same of matrices one after the other. Vectors of experts are one matrix each, of one column. */
+/* Sets the sizes of a made tensor whose source is a stack: matrices one after the other. A vector of an expert is a
+ * matrix of one column. */
 static ga_status open_stack(const ga_model_tensor *source, ga_made *made) {
   const ga_tensor *v = &source->view;
   const bool is_mx = made->order == GA_MADE_MXFP4, is_turned = made->order == GA_MADE_COLUMNS;

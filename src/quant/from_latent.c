@@ -75,7 +75,8 @@ static ga_status put_mscales(rewrite *r) {
   return GA_OK;
 }
 
-/* What GGUF has no keys for: an epsilon of latent vectors, and pairs half a head apart. */
+/* Writes keys that GGUF does not have: the epsilon of norms of latent vectors, and whether rotated pairs are half a
+ * head apart. */
 static ga_status put_keys_of_ours(rewrite *r) {
   bool is_interleaved;
   GA_TRY(ga_model_file_bool_or(r->file, "ga.rope_interleave", true, &is_interleaved));

@@ -15,7 +15,7 @@
 
 /* --- shapes --- */
 
-/* What the models with shared feed-forwards beside experts have. */
+/* Sizes that only models with a shared feed-forward beside experts have. */
 typedef struct synth_extra {
   int32_t rotated;       /* elements of a head that are rotated */
   int32_t dense, shared; /* layers without experts, which come first; width of the feed-forward that is shared */

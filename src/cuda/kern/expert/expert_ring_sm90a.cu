@@ -16,6 +16,7 @@
  *                                              free once the warp has read it (warp_sync)
  *           block          all       all       X in shared memory -> products; the sums of all warps -> their sum
  * BUDGET    THREADS lanes, one block a multiprocessor; shared memory is chosen at the launch
+ * MEASURED  one H200, 8 of 128 experts, 768 x 2048 q4_k, gate and up: 1 token 7.1 us, 4 tokens 15.7 us
  */
 #ifndef GA_KERNEL_ID
 #error "GA_KERNEL_ID: the kernel's name, of its row"

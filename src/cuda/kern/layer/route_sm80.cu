@@ -7,7 +7,7 @@
  *           lane that had it looks for its next one
  * DATA      logits from gmem, twice for softmax; keys in shared memory, which only their lanes read but for groups
  * BUDGET    THREADS lanes, 8 KB of shared memory a warp
- * MEASURED  one H200, with the sort: 8 of 128 experts, 1 and 4096 tokens 6.6 and 22.7 us (docs/log/experts.md)
+ * MEASURED  one H200, with the sort: 8 of 128 experts, 1 and 4096 tokens 5.5 and 20.1 us (docs/log/experts.md)
  */
 #include "cuda/dev/ptx/base.h"
 #include "cuda/dev/ptx/elem.h"
