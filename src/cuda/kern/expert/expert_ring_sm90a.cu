@@ -151,13 +151,8 @@ GA_DEV void ask_item(args a, part_asker *s, int stage) {
  * outside of X become zeros. */
 GA_DEV void get_x_of(args a, const block_share *b, int slot, int64_t k, float *x) {
   const int64_t row = adds_slots(a) ? (int64_t)b->token * a->e.top_k + slot : b->token;
-  const float *from = (const float *)a->e.x + row * a->e.x_stride + k;
-  GA_UNROLL for (int e = 0; e < 4; e++) x[e] = 0;
-  if (k + 4 <= a->e.k && (uint64_t)from % 16 == 0)
-    elem_get16_f32(x, from, 0);
-  else GA_UNROLL
-    for (int e = 0; e < 4; e++)
-      if (k + e < a->e.k) x[e] = from[e];
+  const float *from = (const float *)a->e.x + row * a->e.x_stride;
+  get_row(k + 4 <= a->e.k && (uint64_t)(from + k) % 16 == 0, from, a->e.k, k, x);
 }
 
 /* Converts X to digits, or to sums of two bf16, in shared memory. A slot of OUT begins at a multiple of X_UNITS units.
